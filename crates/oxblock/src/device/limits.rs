@@ -1,0 +1,1 @@
+//! Queue limits, asked from the system.

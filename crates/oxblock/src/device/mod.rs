@@ -1,0 +1,172 @@
+//! The device seam: a queue of device operations that is submitted and reaped, and a clock.
+//!
+//! Everything above this module is the same whatever is below it. An implementation covers all devices of one lane, so
+//! that one ring serves them together. The contract, which the conformance suite (`conformance.rs`) holds every
+//! implementation to:
+//!
+//! - An operation owns its buffers from [`IoQueue::push`] until its [`Done`] is reaped. Dropping the queue waits for
+//!   what is in flight, or leaks its buffers; it never frees memory that a device may still touch.
+//! - `push` never fails and never blocks; `submit` starts everything pushed. An implementation may run an operation to
+//!   its end inside `submit` where that is faster than a hand-off.
+//! - Every operation ends in exactly one `Done`, in any order. Short transfers are continued inside; a read beyond the
+//!   end of the device is an error (`UnexpectedEof`), never short data.
+//! - Offsets, lengths and buffer addresses are multiples of [`QueueLimits::block_size`] (the engine always uses 4096).
+//! - A `Write` with `durable` set is on stable media when it is done, it alone (FUA). A `Flush` that is done has made
+//!   every write durable that was *done before the flush was pushed*; nothing is promised about writes in flight.
+//! - After a `Discard` the range reads as anything until it is written again.
+
+pub mod buf;
+#[cfg(test)]
+mod conformance;
+pub mod limits;
+pub mod open;
+pub mod sim;
+mod threads;
+mod uring;
+
+use std::io;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+pub use buf::Buf;
+
+/// The buffers of one operation, gathered or scattered in order.
+pub type Bufs = SmallVec<[Buf; 1]>;
+
+/// The index of a device within its volume.
+pub type DeviceIndex = u16;
+
+/// One operation on one device.
+#[derive(Debug)]
+pub struct Op {
+    /// Given back in [`Done`]; unique among the operations in flight. Its layout belongs to the engine.
+    pub tag: u64,
+    /// Which device.
+    pub device: DeviceIndex,
+    /// First byte on the device.
+    pub offset: u64,
+    /// What to do there.
+    pub action: Action,
+}
+
+/// What an [`Op`] does.
+#[derive(Debug)]
+pub enum Action {
+    /// Fill the buffers, in order, from consecutive bytes.
+    Read(Bufs),
+    /// Write the buffers, in order, to consecutive bytes.
+    Write {
+        /// What to write.
+        bufs: Bufs,
+        /// Done only when on stable media (FUA).
+        durable: bool,
+    },
+    /// Make all earlier completed writes durable.
+    Flush,
+    /// Give up `len` bytes of content. Best effort: "not supported" counts as done.
+    Discard {
+        /// Bytes.
+        len: u64,
+    },
+}
+
+/// The end of an [`Op`].
+#[derive(Debug)]
+pub struct Done {
+    /// The operation's tag.
+    pub tag: u64,
+    /// Its buffers, in order; empty for `Flush` and `Discard`.
+    pub bufs: Bufs,
+    /// How it went. After an error the content of read buffers is unspecified.
+    pub result: io::Result<()>,
+}
+
+/// How a device makes one write durable without a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fua {
+    /// Nothing is volatile: every completed write is durable.
+    NotNeeded,
+    /// A durable write costs about a write (`RWF_DSYNC` on a device with FUA).
+    Native,
+    /// A durable write is a write and a flush underneath.
+    Emulated,
+}
+
+/// What a device can do, asked from the system when it is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Usable size in bytes, a multiple of 4096.
+    pub size: u64,
+    /// `logical_block_size`: the smallest unit that can be written, in bytes.
+    pub block_size: u32,
+    /// `dma_alignment`: what a buffer address must be a multiple of, in bytes.
+    pub dma_alignment: u32,
+    /// `io_opt`: the device's preferred I/O size in bytes, 0 when it names none.
+    pub io_opt: u32,
+    /// `bio_max_bytes`: the largest single operation that is worth sending, in bytes.
+    pub bio_max_bytes: u32,
+    /// Completed writes may be lost with the power until a flush.
+    pub write_cache: bool,
+    /// How a durable write is made.
+    pub fua: Fua,
+    /// Discards reach the device.
+    pub discard: bool,
+    /// Sequential-write zones; such devices are refused for now.
+    pub zoned: bool,
+    /// The device does not spin: many operations at once are welcome.
+    pub rotational: bool,
+    /// `O_DIRECT` is in force; otherwise I/O goes through the page cache and is made durable by `fdatasync`.
+    pub direct: bool,
+}
+
+/// A queue of device operations. See the module's contract.
+pub trait IoQueue {
+    /// The devices behind this queue, by index.
+    fn limits(&self) -> &[QueueLimits];
+
+    /// Queues an operation. It starts with the next [`submit`](Self::submit), or earlier.
+    fn push(&mut self, op: Op);
+
+    /// Starts everything that was pushed.
+    fn submit(&mut self);
+
+    /// Moves finished operations to `done` without blocking and returns how many.
+    fn reap(&mut self, done: &mut Vec<Done>) -> usize;
+
+    /// Blocks until something can be reaped, nothing is in flight, or `timeout` has passed.
+    fn wait(&mut self, timeout: Option<Duration>);
+
+    /// A way to block for completions *without* holding the queue, for callers that share it between threads; `None`
+    /// where completions never outlast `submit` (then there is nothing to wait for).
+    fn waiter(&self) -> Option<Waiter>;
+
+    /// Operations pushed and not yet reaped.
+    fn in_flight(&self) -> usize;
+
+    /// Nanoseconds on this queue's clock: monotonic, arbitrary origin; simulated time in the simulator.
+    fn now(&self) -> u64;
+
+    /// How operations reach the device, in one line for `info`, with the reason.
+    fn describe(&self) -> String;
+}
+
+/// Blocks for completions outside the queue; made by [`IoQueue::waiter`].
+#[derive(Debug, Clone)]
+pub struct Waiter(std::sync::Arc<std::os::fd::OwnedFd>);
+
+impl Waiter {
+    /// A waiter on a descriptor that polls readable while completions can be reaped.
+    pub(crate) fn new(fd: std::os::fd::OwnedFd) -> Self {
+        Self(std::sync::Arc::new(fd))
+    }
+
+    /// Blocks until completions can be reaped or `timeout` has passed. Spurious returns are possible.
+    pub fn wait(&self, timeout: Option<Duration>) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let timeout = timeout.and_then(|limit| Timespec::try_from(limit).ok());
+        let mut fds = [PollFd::new(&*self.0, PollFlags::IN)];
+        // A failed poll (EINTR) is a spurious return: the caller looks for completions again.
+        poll(&mut fds, timeout.as_ref()).ok();
+    }
+}

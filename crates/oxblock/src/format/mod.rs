@@ -1,0 +1,2 @@
+//! The on-media format.
+pub mod layout;
