@@ -1,2 +1,17 @@
-//! The on-media format.
+//! The on-media format: constants, structures, encoding and decoding, and nothing that does I/O.
+//!
+//! `docs/format.md` is the specification. All integers are little-endian. Unused bytes are zero when written and
+//! checked to be zero when read.
+
+pub mod features;
+// pub mod foreign;
 pub mod layout;
+pub mod pointer;
+pub mod record;
+pub mod segment;
+pub mod superblock;
+
+/// True when every byte is zero, as padding must be.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}

@@ -1,0 +1,58 @@
+//! Feature flags, as file systems have them.
+
+use super::layout::{KNOWN_COMPAT, KNOWN_INCOMPAT, KNOWN_RO_COMPAT};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The three sets of a superblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features {
+    /// Unknown ones may be ignored.
+    pub compat: u64,
+    /// Unknown ones forbid writing.
+    pub ro_compat: u64,
+    /// Unknown ones forbid opening.
+    pub incompat: u64,
+}
+
+impl Features {
+    /// What this version writes.
+    pub const CURRENT: Self =
+        Self { compat: KNOWN_COMPAT, ro_compat: KNOWN_RO_COMPAT, incompat: KNOWN_INCOMPAT };
+
+    /// Refuses what this version does not know.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] with the unknown bits.
+    pub fn check(&self, writable: bool) -> Result<()> {
+        let unknown = self.incompat & !KNOWN_INCOMPAT;
+        if unknown != 0 {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the volume uses features this version does not know (incompat {unknown:#x}); use a newer oxblock"),
+            ));
+        }
+        let unknown = self.ro_compat & !KNOWN_RO_COMPAT;
+        if writable && unknown != 0 {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the volume can only be read by this version (ro_compat {unknown:#x}); open it read-only or use a newer oxblock"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_flags_refuse_what_they_must() {
+        assert!(Features { compat: 1 << 40, ..Features::CURRENT }.check(true).is_ok());
+        let ro = Features { ro_compat: 1 << 40, ..Features::CURRENT };
+        assert!(ro.check(false).is_ok());
+        assert_eq!(ro.check(true).unwrap_err().kind(), ErrorKind::Unsupported);
+        let none = Features { incompat: 1 << 40, ..Features::CURRENT };
+        assert_eq!(none.check(false).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+}

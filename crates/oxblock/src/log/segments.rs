@@ -1,0 +1,427 @@
+//! Segments: one explicit state machine, and an exact account of what is live in each.
+//!
+//! ```text
+//! Free ──────► Reserved ──────► Open ──────► Sealed ──────► Pending ──────► Free
+//!  named by a durable    a stream     full or     nothing live    a later checkpoint is durable,
+//!  checkpoint's reserve  takes it     replaced    any more        no reader is left, discard done
+//! ```
+//!
+//! A segment is reused only when no durable state can need it: the checkpoint that is durable does not point into it
+//! (`frozen_live == 0`), neither does the live map (`live == 0`), the segment table is elsewhere (`table == 0`), no
+//! record in it is part of the tail that recovery replays (`sealed <= sequence of the checkpoint`), and no read is in
+//! flight (`pins == 0`).
+
+use std::collections::VecDeque;
+
+use crate::format::layout::SEGMENTS_PER_BLOCK;
+use crate::format::segment::{FLAG_DAMAGED, SegmentEntry};
+use crate::map::Space;
+
+/// Where a segment is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Holds nothing; no durable state can need it.
+    Free,
+    /// Named by the durable checkpoint as one to be written next.
+    Reserved,
+    /// A stream appends to it.
+    Open,
+    /// Full; holds live blocks.
+    Sealed,
+    /// Nothing in it is live; waits for a checkpoint to say so durably.
+    Pending,
+    /// Its device discard is in flight.
+    Discarding,
+}
+
+/// One segment in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Segment {
+    /// How often it has been opened.
+    pub generation: u64,
+    /// Sequence number of its last record.
+    pub sealed: u64,
+    /// Live data blocks and map nodes.
+    pub live: u32,
+    /// Live blocks of the segment table.
+    pub table: u32,
+    /// Live blocks as the running, or else the last, checkpoint knows them.
+    pub frozen_live: u32,
+    /// Blocks written.
+    pub written: u32,
+    /// Reads in flight.
+    pub pins: u32,
+    /// Life.
+    pub state: State,
+    /// Holds a live block that cannot be moved.
+    pub damaged: bool,
+}
+
+/// All segments of a lane.
+#[derive(Debug)]
+pub struct Segments {
+    list: Vec<Segment>,
+    shift: u32,
+    /// Taken from the back: what was freed last is used first, so that the backing store stays warm and small.
+    free: Vec<u32>,
+    /// Named by the durable checkpoint, in the order of use.
+    reserve: VecDeque<u32>,
+    pending: Vec<u32>,
+    /// Table blocks that the next checkpoint must write, and those of the running one.
+    dirty: Vec<bool>,
+    frozen_dirty: Vec<bool>,
+}
+
+impl Segments {
+    /// The segments that `entries` describe, each of `1 << shift` blocks. All are sealed or free until
+    /// [`set_open`](Self::set_open) and [`set_reserve`](Self::set_reserve) say otherwise.
+    pub fn new(entries: Vec<SegmentEntry>, shift: u32) -> Self {
+        let blocks = entries.len().div_ceil(SEGMENTS_PER_BLOCK);
+        let list = entries
+            .into_iter()
+            .map(|entry| Segment {
+                generation: entry.generation.get(),
+                sealed: entry.sealed.get(),
+                live: entry.live.get(),
+                table: 0,
+                frozen_live: entry.live.get(),
+                written: entry.written.get(),
+                pins: 0,
+                state: State::Sealed,
+                damaged: entry.flags.get() & FLAG_DAMAGED != 0,
+            })
+            .collect();
+        Self {
+            list,
+            shift,
+            free: Vec::new(),
+            reserve: VecDeque::new(),
+            pending: Vec::new(),
+            dirty: vec![false; blocks],
+            frozen_dirty: vec![false; blocks],
+        }
+    }
+
+    /// Ends the set-up: what is neither open nor reserved and holds nothing is free.
+    pub fn settle(&mut self) {
+        for id in (0..self.count()).rev() {
+            let segment = self.at_mut(id);
+            if segment.state == State::Sealed && segment.live == 0 && segment.table == 0 {
+                segment.state = State::Free;
+                self.free.push(id);
+            }
+        }
+    }
+
+    /// Marks a head of the checkpoint as open.
+    pub fn set_open(&mut self, id: u32, written: u32) {
+        let segment = self.at_mut(id);
+        segment.state = State::Open;
+        segment.written = written;
+    }
+
+    /// Sets the reserve list of the checkpoint.
+    pub fn set_reserve(&mut self, reserve: &[u32]) {
+        for id in reserve {
+            self.at_mut(*id).state = State::Reserved;
+        }
+        self.reserve = reserve.iter().copied().collect();
+    }
+
+    /// Number of segments.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.list.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Blocks of a segment.
+    pub fn blocks(&self) -> u32 {
+        1 << self.shift
+    }
+
+    /// One segment.
+    pub fn at(&self, id: u32) -> &Segment {
+        match self.list.get(id as usize) {
+            Some(segment) => segment,
+            None => unreachable!("segment {id} out of range"),
+        }
+    }
+
+    fn at_mut(&mut self, id: u32) -> &mut Segment {
+        match self.list.get_mut(id as usize) {
+            Some(segment) => segment,
+            None => unreachable!("segment {id} out of range"),
+        }
+    }
+
+    /// All segments with their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Segment)> {
+        (0u32..).zip(self.list.iter())
+    }
+
+    /// The segment of an address.
+    pub fn of(&self, addr: u64) -> u32 {
+        u32::try_from(addr >> self.shift).unwrap_or(u32::MAX)
+    }
+
+    /// The block within its segment.
+    pub fn offset(&self, addr: u64) -> u32 {
+        u32::try_from(addr & ((1 << self.shift) - 1)).unwrap_or(u32::MAX)
+    }
+
+    /// The address of a block of a segment.
+    pub fn addr(&self, id: u32, offset: u32) -> u64 {
+        u64::from(id) << self.shift | u64::from(offset)
+    }
+
+    fn soil(&mut self, id: u32) {
+        if let Some(dirty) = self.dirty.get_mut(id as usize / SEGMENTS_PER_BLOCK) {
+            *dirty = true;
+        }
+    }
+
+    /// Segments that a stream may open now.
+    pub fn reserved(&self) -> usize {
+        self.reserve.len()
+    }
+
+    /// Segments that the next checkpoint can put on its reserve list.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Segments that become free with a checkpoint that is yet to come.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The reserve list as it stands.
+    pub fn reserve(&self) -> impl Iterator<Item = u32> {
+        self.reserve.iter().copied()
+    }
+
+    /// Looks at the segment that will be opened next, `ahead` places on.
+    pub fn peek_reserve(&self, ahead: usize) -> Option<u32> {
+        self.reserve.get(ahead).copied()
+    }
+
+    /// Opens the next reserved segment.
+    pub fn open(&mut self) -> Option<u32> {
+        let id = self.reserve.pop_front()?;
+        let segment = self.at_mut(id);
+        assert_eq!(segment.state, State::Reserved, "segment {id} opened out of turn");
+        assert_eq!((segment.live, segment.table), (0, 0), "segment {id} opened while in use");
+        segment.state = State::Open;
+        segment.generation += 1;
+        segment.written = 0;
+        segment.damaged = false;
+        self.soil(id);
+        Some(id)
+    }
+
+    /// Recovery found the generation that the segment was really opened with.
+    pub fn adopt_generation(&mut self, id: u32, generation: u64) {
+        self.at_mut(id).generation = generation;
+    }
+
+    /// Counts `blocks` appended to an open segment by record `sequence`.
+    pub fn append(&mut self, id: u32, blocks: u32, sequence: u64) {
+        let limit = self.blocks();
+        let segment = self.at_mut(id);
+        assert_eq!(segment.state, State::Open, "append to segment {id}");
+        segment.written += blocks;
+        segment.sealed = sequence;
+        assert!(segment.written <= limit, "segment {id} overflows");
+    }
+
+    /// Closes an open segment to appends.
+    pub fn seal(&mut self, id: u32) {
+        let segment = self.at_mut(id);
+        assert_eq!(segment.state, State::Open, "seal of segment {id}");
+        segment.state = State::Sealed;
+        self.soil(id);
+        self.check_pending(id);
+    }
+
+    fn check_pending(&mut self, id: u32) {
+        let segment = self.at_mut(id);
+        if segment.state == State::Sealed && segment.live == 0 && segment.table == 0 {
+            segment.state = State::Pending;
+            self.pending.push(id);
+        }
+    }
+
+    /// A read of the segment begins.
+    pub fn pin(&mut self, id: u32) {
+        self.at_mut(id).pins += 1;
+    }
+
+    /// A read of the segment has ended.
+    pub fn unpin(&mut self, id: u32) {
+        self.at_mut(id).pins -= 1;
+    }
+
+    /// Marks a segment that cleaning must leave alone.
+    pub fn set_damaged(&mut self, id: u32) {
+        self.at_mut(id).damaged = true;
+        self.soil(id);
+    }
+
+    /// A checkpoint begins: its account is the live one of this moment.
+    pub fn freeze(&mut self) {
+        for id in 0..self.count() {
+            let segment = self.at_mut(id);
+            segment.frozen_live = segment.live;
+            if segment.state == State::Open {
+                // What an open segment's entry says of its length is as old as its last change of state.
+                self.soil(id);
+            }
+        }
+        for (frozen, dirty) in self.frozen_dirty.iter_mut().zip(&mut self.dirty) {
+            *frozen |= std::mem::take(dirty);
+        }
+    }
+
+    /// A node of the running checkpoint moved from `old` (0: from nowhere) to `new`.
+    pub fn placed(&mut self, old: u64, new: u64, alive: bool) {
+        for (addr, change) in [(old, -1), (new, 1)] {
+            if addr == 0 {
+                continue;
+            }
+            let id = self.of(addr);
+            let segment = self.at_mut(id);
+            let Some(count) = segment.frozen_live.checked_add_signed(change) else {
+                unreachable!("segment {id}: checkpoint account below zero")
+            };
+            segment.frozen_live = count;
+            if let Some(dirty) = self.frozen_dirty.get_mut(id as usize / SEGMENTS_PER_BLOCK) {
+                *dirty = true;
+            }
+            match (alive, change) {
+                (true, 1) => self.at_mut(id).live += 1,
+                (true, _) => self.lose(id),
+                // The checkpoint's account now differs from the live one.
+                (false, _) => self.soil(id),
+            }
+        }
+    }
+
+    fn lose(&mut self, id: u32) {
+        let segment = self.at_mut(id);
+        let Some(live) = segment.live.checked_sub(1) else {
+            unreachable!("segment {id}: live account below zero")
+        };
+        segment.live = live;
+        if live == 0 {
+            self.check_pending(id);
+        }
+    }
+
+    /// A block of the segment table moved.
+    pub fn table_moved(&mut self, old: u64, new: u64) {
+        if new != 0 {
+            let id = self.of(new);
+            self.at_mut(id).table += 1;
+        }
+        if old != 0 {
+            let id = self.of(old);
+            let segment = self.at_mut(id);
+            segment.table -= 1;
+            self.check_pending(id);
+        }
+    }
+
+    /// Table blocks that the running checkpoint must write; taken, so that a second call finds none.
+    pub fn take_frozen_dirty(&mut self) -> Vec<u32> {
+        let mut blocks = Vec::new();
+        for (index, dirty) in (0u32..).zip(self.frozen_dirty.iter_mut()) {
+            if std::mem::take(dirty) {
+                blocks.push(index);
+            }
+        }
+        blocks
+    }
+
+    /// Makes the next checkpoint write a table block again, wherever it is.
+    pub fn rewrite_table(&mut self, block: usize) {
+        if let Some(dirty) = self.dirty.get_mut(block) {
+            *dirty = true;
+        }
+    }
+
+    /// The entries of table block `block` for the running checkpoint.
+    pub fn table_entries(&self, block: u32) -> Vec<SegmentEntry> {
+        let first = block as usize * SEGMENTS_PER_BLOCK;
+        (first..self.list.len().min(first + SEGMENTS_PER_BLOCK))
+            .filter_map(|id| Some((u32::try_from(id).ok()?, self.list.get(id)?)))
+            .map(|(id, segment)| SegmentEntry {
+                generation: segment.generation.into(),
+                sealed: segment.sealed.into(),
+                live: segment.frozen_live.into(),
+                written: segment.written.into(),
+                flags: if segment.damaged { FLAG_DAMAGED } else { 0 }.into(),
+                device: 0.into(),
+                slot: id.into(),
+            })
+            .collect()
+    }
+
+    /// Free segments for the reserve list of the running checkpoint, up to `count`. They count as reserved, but may be
+    /// opened only after [`extend_reserve`](Self::extend_reserve).
+    pub fn choose_reserve(&mut self, count: usize) -> Vec<u32> {
+        let chosen = self.free.split_off(self.free.len().saturating_sub(count));
+        for id in &chosen {
+            self.at_mut(*id).state = State::Reserved;
+        }
+        chosen.into_iter().rev().collect()
+    }
+
+    /// The checkpoint that names `chosen` is durable.
+    pub fn extend_reserve(&mut self, chosen: Vec<u32>) {
+        self.reserve.extend(chosen);
+    }
+
+    /// The checkpoint that covers all records up to `sequence` is durable: returns the segments that nothing can need
+    /// any more. They are being discarded until [`release`](Self::release).
+    pub fn reap_pending(&mut self, sequence: u64) -> Vec<u32> {
+        let mut reaped = Vec::new();
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.retain(|id| {
+            let segment = self.at_mut(*id);
+            assert_eq!((segment.state, segment.live, segment.table), (State::Pending, 0, 0));
+            let free =
+                segment.frozen_live == 0 && segment.sealed <= sequence && segment.pins == 0;
+            if free {
+                segment.state = State::Discarding;
+                reaped.push(*id);
+            }
+            !free
+        });
+        self.pending = pending;
+        reaped
+    }
+
+    /// The segment's discard is done, or was not wanted.
+    pub fn release(&mut self, id: u32) {
+        let segment = self.at_mut(id);
+        assert_eq!(segment.state, State::Discarding, "release of segment {id}");
+        segment.state = State::Free;
+        segment.written = 0;
+        segment.damaged = false;
+        self.soil(id);
+        self.free.push(id);
+    }
+}
+
+impl Space for Segments {
+    fn born(&mut self, addr: u64) {
+        let id = self.of(addr);
+        self.at_mut(id).live += 1;
+        self.soil(id);
+    }
+
+    fn died(&mut self, addr: u64) {
+        let id = self.of(addr);
+        self.soil(id);
+        self.lose(id);
+    }
+}
