@@ -1,1 +1,100 @@
-fn main() {}
+//! The `oxblock` command.
+//!
+//! One file a subcommand in `commands/`; each is a struct of arguments with a `run` that returns how the command ends.
+//! Errors come here, become one sentence on standard error, and decide the exit status: 0 fine, 1 failed, 2 usage,
+//! 3 damage.
+#![forbid(unsafe_code)]
+
+mod commands;
+mod engine;
+mod output;
+mod progress;
+mod size;
+mod transfer;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::Command;
+use crate::output::{Exit, note};
+
+/// A checksummed, crash-consistent block volume at the speed of direct I/O.
+///
+/// A volume lives on devices: files or block devices. Every command that takes devices takes all devices of the volume.
+/// Sizes are bytes, or numbers with K, M, G, T or P (powers of 1024). Exit status: 0 all well, 1 the operation failed,
+/// 2 the arguments make no sense, 3 damage was found.
+#[derive(Parser)]
+#[command(name = "oxblock", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let exit = cli.command.run().unwrap_or_else(|error| {
+        note(&format!("{error:#}"));
+        Exit::of_error(&error)
+    });
+    exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_well_defined() {
+        Cli::command().debug_assert();
+    }
+
+    fn parses(line: &str) -> bool {
+        Cli::try_parse_from(line.split_whitespace()).is_ok()
+    }
+
+    #[test]
+    fn documented_command_lines_parse() {
+        for line in [
+            "oxblock create disk.ox --size 1G",
+            "oxblock create a b --size 1.5T --profile raid1 --csum xxh3 --label L --lanes 2 --force",
+            "oxblock create /dev/sdx --preallocate --json",
+            "oxblock info a b --json",
+            "oxblock import image.raw disk.ox",
+            "oxblock import - a b",
+            "oxblock export a b image.raw --length 1000 --force",
+            "oxblock export disk.ox -",
+            "oxblock check disk.ox --json",
+            "oxblock dump superblock disk.ox",
+            "oxblock dump segment 3 disk.ox",
+            "oxblock dump record 1048576 a b",
+            "oxblock dump map 77 disk.ox",
+            "oxblock run job.fio disk.ox --output-format json",
+            "oxblock run job.fio disk.ox --target raw",
+            "oxblock bench",
+            "oxblock bench crc --quick --json",
+        ] {
+            assert!(parses(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn nonsense_does_not_parse() {
+        for line in [
+            "oxblock",
+            "oxblock create",
+            "oxblock create a --size 1KB",
+            "oxblock create a --csum md5",
+            "oxblock create a --profile raid7",
+            "oxblock create a --lanes 0",
+            "oxblock export disk.ox",
+            "oxblock dump segment disk.ox",
+            "oxblock bench nothing",
+            "oxblock run job.fio",
+        ] {
+            assert!(!parses(line), "{line}");
+        }
+    }
+}

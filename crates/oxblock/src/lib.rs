@@ -1,7 +1,22 @@
 //! oxblock keeps blocks safe at the speed of direct I/O.
+//!
+//! A user-space block volume for Linux: every 4 KiB block is checksummed when it is written and verified every time it is
+//! read, without giving up direct I/O, because a request owns its buffer from submission to completion.
+
+mod complete;
 pub mod csum;
 pub mod device;
 pub mod error;
 pub mod format;
-/// Requests.
+mod lane;
+mod log;
+mod map;
+mod profile;
+pub mod stats;
 pub mod submit;
+pub mod volume;
+
+pub use device::Buf;
+pub use error::{BadBlock, Error, ErrorKind, Result};
+pub use submit::request::{Completion, Failed, Request, RequestKind};
+pub use volume::{CreateOptions, OpenOptions, Volume};

@@ -4,7 +4,10 @@
 //! so that one request travels as several device operations and comes back whole. The invariant that makes the access
 //! sound: **no two live `Buf`s of one allocation overlap**. Only `new`, `split_off` and `join` make windows, and each
 //! keeps it.
-#![expect(unsafe_code, reason = "exclusive windows on shared memory need raw slices; argued at each block")]
+#![expect(
+    unsafe_code,
+    reason = "exclusive windows on shared memory need raw slices; argued at each block"
+)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;

@@ -9,7 +9,8 @@
 //! - `push` never fails and never blocks; `submit` starts everything pushed. An implementation may run an operation to
 //!   its end inside `submit` where that is faster than a hand-off.
 //! - Every operation ends in exactly one `Done`, in any order. Short transfers are continued inside; a read beyond the
-//!   end of the device is an error (`UnexpectedEof`), never short data.
+//!   end of the device is an error (`UnexpectedEof`), never short data. A write or a discard beyond it is an error
+//!   (`StorageFull`) too, and never makes a file grow.
 //! - Offsets, lengths and buffer addresses are multiples of [`QueueLimits::block_size`] (the engine always uses 4096).
 //! - A `Write` with `durable` set is on stable media when it is done, it alone (FUA). A `Flush` that is done has made
 //!   every write durable that was *done before the flush was pushed*; nothing is promised about writes in flight.
@@ -17,10 +18,19 @@
 
 pub mod buf;
 #[cfg(test)]
-mod conformance;
+pub(crate) mod conformance;
+mod flight;
+mod inline;
 pub mod limits;
+mod lock;
 pub mod open;
+mod pace;
+mod prepare;
+mod ring;
 pub mod sim;
+mod split;
+mod sync;
+mod target;
 mod threads;
 mod uring;
 
@@ -30,6 +40,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 pub use buf::Buf;
+pub use open::{DeviceCall, DeviceOptions, Opened, Sharing, open_devices};
+pub use prepare::preallocate;
 
 /// The buffers of one operation, gathered or scattered in order.
 pub type Bufs = SmallVec<[Buf; 1]>;
@@ -114,7 +126,7 @@ pub struct QueueLimits {
     pub discard: bool,
     /// Sequential-write zones; such devices are refused for now.
     pub zoned: bool,
-    /// The device does not spin: many operations at once are welcome.
+    /// The device spins: seeks are dear, and many operations at once do not help.
     pub rotational: bool,
     /// `O_DIRECT` is in force; otherwise I/O goes through the page cache and is made durable by `fdatasync`.
     pub direct: bool,

@@ -1,1 +1,192 @@
-//! The thread pool.
+//! The thread queue: a pool of threads with plain system calls, for places where io_uring is forbidden.
+//!
+//! Invariants: an operation belongs to exactly one of `waiting`, a worker, or `finished`; the event descriptor is
+//! readable whenever `finished` is not empty; dropping the queue lets the workers finish everything submitted and joins
+//! them, so no buffer is freed under a running call.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::target::{Targets, now_ns};
+use super::{Done, IoQueue, Op, QueueLimits, Waiter, sync};
+
+/// The most threads: what keeps a disk busy. More are only started while all others are at work.
+const THREADS_MAX: usize = 16;
+
+/// A queue on a pool of threads.
+#[derive(Debug)]
+pub(super) struct ThreadQueue {
+    pool: Arc<Pool>,
+    workers: Vec<JoinHandle<()>>,
+    pushed: Vec<Op>,
+    in_flight: usize,
+    waiter: Waiter,
+}
+
+/// What the queue shares with its workers.
+#[derive(Debug)]
+struct Pool {
+    targets: Targets,
+    state: Mutex<State>,
+    work: Condvar,
+    event: Arc<OwnedFd>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Op>,
+    finished: Vec<Done>,
+    idle: usize,
+    closing: bool,
+}
+
+impl ThreadQueue {
+    /// A queue for `targets`. Threads are started when there is work for them.
+    ///
+    /// # Errors
+    /// When no event descriptor or no thread is to be had.
+    pub(super) fn new(targets: Targets) -> io::Result<Self> {
+        let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let waiter = Waiter(Arc::clone(&event));
+        let pool = Pool { targets, state: Mutex::default(), work: Condvar::new(), event };
+        let mut queue = Self {
+            pool: Arc::new(pool),
+            workers: Vec::new(),
+            pushed: Vec::new(),
+            in_flight: 0,
+            waiter,
+        };
+        // The first one now, so that there is always one.
+        queue.start_worker()?;
+        Ok(queue)
+    }
+
+    fn start_worker(&mut self) -> io::Result<()> {
+        let pool = Arc::clone(&self.pool);
+        let name = format!("oxblock-io-{}", self.workers.len());
+        self.workers.push(std::thread::Builder::new().name(name).spawn(move || pool.work())?);
+        Ok(())
+    }
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that holds the lock can panic half-way through a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One worker's life.
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(op) = state.waiting.pop_front() {
+                drop(state);
+                let done = sync::run(&self.targets, op);
+                state = self.lock();
+                if state.finished.is_empty() {
+                    // Cannot fail: the counter is far from its limit, and it is ours. Under the lock, so that the
+                    // descriptor always tells what `finished` holds.
+                    rustix::io::write(&*self.event, &event_count()).ok();
+                }
+                state.finished.push(done);
+            } else if state.closing {
+                return;
+            } else {
+                state.idle += 1;
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
+            }
+        }
+    }
+}
+
+#[expect(clippy::host_endian_bytes, reason = "the kernel reads a native integer")]
+fn event_count() -> [u8; 8] {
+    1u64.to_ne_bytes()
+}
+
+impl IoQueue for ThreadQueue {
+    fn limits(&self) -> &[QueueLimits] {
+        &self.pool.targets.limits
+    }
+
+    fn push(&mut self, op: Op) {
+        self.in_flight += 1;
+        self.pushed.push(op);
+    }
+
+    fn submit(&mut self) {
+        if self.pushed.is_empty() {
+            return;
+        }
+        let mut state = self.pool.lock();
+        let count = self.pushed.len();
+        state.waiting.extend(self.pushed.drain(..));
+        let missing = state.waiting.len().saturating_sub(state.idle);
+        drop(state);
+        for _ in 0..count {
+            self.pool.work.notify_one();
+        }
+        for _ in 0..missing.min(THREADS_MAX.saturating_sub(self.workers.len())) {
+            if self.start_worker().is_err() {
+                // Fewer threads do the same work, only later.
+                break;
+            }
+        }
+    }
+
+    fn reap(&mut self, done: &mut Vec<Done>) -> usize {
+        let mut state = self.pool.lock();
+        let count = state.finished.len();
+        if count > 0 {
+            done.append(&mut state.finished);
+            let mut counter = [0; 8];
+            rustix::io::read(&*self.pool.event, &mut counter).ok();
+        }
+        drop(state);
+        self.in_flight -= count;
+        count
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) {
+        self.submit();
+        if self.in_flight > 0 {
+            self.waiter.wait(timeout);
+        }
+    }
+
+    fn waiter(&self) -> Option<Waiter> {
+        Some(self.waiter.clone())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn now(&self) -> u64 {
+        now_ns()
+    }
+
+    fn describe(&self) -> String {
+        let paces: Vec<String> =
+            self.pool.targets.list.iter().map(|target| target.pace.sentence()).collect();
+        format!("pool of up to {THREADS_MAX} threads ({})", paces.join("; "))
+    }
+}
+
+impl Drop for ThreadQueue {
+    fn drop(&mut self) {
+        self.pool.lock().closing = true;
+        self.pool.work.notify_all();
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has nothing in flight any more.
+            worker.join().ok();
+        }
+    }
+}

@@ -1,1 +1,328 @@
-//! The ring.
+//! The ring queue: all devices of a lane on one io_uring, as registered files.
+//!
+//! Invariants:
+//! - Buffers belong to the [`Table`] from `push` to the terminal completion, whatever happens to the queue.
+//! - At most as many operations are in the kernel as the completion queue has entries: it never overflows. The rest
+//!   waits in the backlog and is never lost.
+//! - `staged` lists what is on the submission queue and not yet taken by the kernel, in order.
+#![expect(unsafe_code, reason = "submissions hand buffers to the kernel; argued at the block")]
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::flight::Table;
+use super::open::Sharing;
+use super::ring::Ring;
+use super::target::{Targets, now_ns};
+use super::{Done, IoQueue, Op, QueueLimits, Waiter};
+
+/// Submissions that one call to the kernel can carry.
+pub(super) const ENTRIES: u32 = 256;
+
+/// The longest time that one `wait` polls before it blocks: a few times the cost of a blocking wake on a virtual
+/// machine (45-60 us), and about the latency of a fast disk.
+const POLL_MAX: Duration = Duration::from_micros(100);
+
+/// After so many fruitless polls in a row, polling pauses ...
+const MISSES_MAX: u32 = 4;
+/// ... for so many waits.
+const PAUSE: u32 = 64;
+
+/// A queue on io_uring.
+pub(super) struct UringQueue {
+    ring: Ring,
+    table: Table,
+    staged: VecDeque<usize>,
+    /// Operations in the kernel.
+    kernel: usize,
+    ready: VecDeque<Done>,
+    poller: Poller,
+    // Last: the files outlive the ring.
+    targets: Targets,
+}
+
+impl UringQueue {
+    /// A queue for `targets`.
+    ///
+    /// # Errors
+    /// When io_uring is not to be had: `ENOSYS`, `EPERM` in many containers, `ENOMEM` under tight limits.
+    pub(super) fn new(targets: Targets, entries: u32, sharing: Sharing) -> io::Result<Self> {
+        let files = targets.list.iter().map(|target| target.file.as_raw_fd()).collect();
+        Ok(Self {
+            ring: Ring::new(files, entries, sharing)?,
+            table: Table::default(),
+            staged: VecDeque::new(),
+            kernel: 0,
+            ready: VecDeque::new(),
+            poller: Poller::default(),
+            targets,
+        })
+    }
+
+    /// Moves the backlog on to the submission queue as far as there is room.
+    fn stage(&mut self) {
+        while self.kernel + self.staged.len() < self.ring.capacity() {
+            let Some(key) = self.table.backlog.pop_front() else { return };
+            let Some(entry) = self.table.entry(&self.targets, key) else {
+                let done = self.table.run(&self.targets, key);
+                self.ready.extend(done);
+                continue;
+            };
+            // SAFETY: the entry points into buffers and vectors of flight `key`, which the table keeps, unmoved, until
+            // the completion was concluded; a queue dropped early waits for it or leaks the table.
+            if !unsafe { self.ring.push(&entry) } {
+                self.table.backlog.push_front(key);
+                return;
+            }
+            self.staged.push_back(key);
+        }
+    }
+
+    /// Enters the kernel and notes what it took of what is staged.
+    fn enter_and_count(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<()> {
+        let result = self.ring.enter(want, timeout);
+        let taken = self.staged.len().saturating_sub(self.ring.unsubmitted());
+        self.staged.drain(..taken);
+        self.kernel += taken;
+        result
+    }
+
+    /// Enters the kernel with what is staged. `false` when it cannot take more now.
+    fn enter(&mut self, want: usize, timeout: Option<Duration>) -> bool {
+        match self.enter_and_count(want, timeout) {
+            Ok(()) => true,
+            Err(error) if error.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => {
+                self.change_issuer()
+            }
+            Err(error) => match Errno::from_io_error(&error) {
+                // The submissions stay staged for the next try.
+                Some(Errno::INTR) => true,
+                Some(Errno::AGAIN | Errno::BUSY | Errno::NOMEM) => false,
+                _ => {
+                    self.fail_staged(&error);
+                    false
+                }
+            },
+        }
+    }
+
+    /// Another thread drives the queue now. Between operations that is fine: it gets its own ring.
+    fn change_issuer(&mut self) -> bool {
+        if self.kernel > 0 {
+            // Only the first thread can run what is deferred; nothing is lost, it has to come back.
+            return false;
+        }
+        while let Some(key) = self.staged.pop_back() {
+            self.table.backlog.push_front(key);
+        }
+        match self.ring.rebuild() {
+            Ok(()) => true,
+            Err(error) => {
+                self.staged.extend(self.table.backlog.drain(..));
+                self.fail_staged(&error);
+                false
+            }
+        }
+    }
+
+    /// The kernel refuses submissions for good: what it has not taken fails.
+    fn fail_staged(&mut self, error: &io::Error) {
+        while let Some(key) = self.staged.pop_front() {
+            let copy =
+                io::Error::new(error.kind(), format!("io_uring refuses operations: {error}"));
+            let done = self.table.remove(key, Err(copy));
+            self.ready.extend(done);
+        }
+    }
+
+    /// Starts what can be started, then waits for `want` completions.
+    fn pump(&mut self, want: usize, timeout: Option<Duration>) -> bool {
+        loop {
+            self.stage();
+            let more = !self.table.backlog.is_empty();
+            let idle = self.staged.is_empty() && (want == 0 || self.kernel == 0);
+            if idle {
+                return true;
+            }
+            let full = self.kernel + self.staged.len() >= self.ring.capacity();
+            // While more fits after this batch, do not wait yet.
+            let last = !more || full;
+            if !self.enter(if last { want } else { 0 }, timeout) {
+                return false;
+            }
+            if last && self.staged.is_empty() {
+                return true;
+            }
+        }
+    }
+
+    /// Moves completions to `ready` and restarts what came back short.
+    fn collect(&mut self) {
+        if self.kernel > 0 {
+            self.ring.clear_event();
+            if self.ring.wants_enter() && self.ring.run_deferred().is_err() {
+                // The completions stay where they are; the next enter reports the error.
+                return;
+            }
+            for (key, result) in self.ring.completions() {
+                self.kernel -= 1;
+                self.ready.extend(self.table.conclude(&self.targets, key, result));
+            }
+        }
+        if !self.table.backlog.is_empty() || !self.staged.is_empty() {
+            self.pump(0, None);
+        }
+    }
+}
+
+impl IoQueue for UringQueue {
+    fn limits(&self) -> &[QueueLimits] {
+        &self.targets.limits
+    }
+
+    fn push(&mut self, op: Op) {
+        if let Some(done) = self.table.accept(&self.targets, op) {
+            self.ready.push_back(done);
+        }
+    }
+
+    fn submit(&mut self) {
+        self.pump(0, None);
+    }
+
+    fn reap(&mut self, done: &mut Vec<Done>) -> usize {
+        self.collect();
+        let count = self.ready.len();
+        done.extend(self.ready.drain(..));
+        count
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) {
+        let start = Instant::now();
+        loop {
+            self.collect();
+            if !self.ready.is_empty() || self.table.len() == 0 {
+                return;
+            }
+            let left = match timeout {
+                None => None,
+                Some(limit) => match limit.checked_sub(start.elapsed()) {
+                    None | Some(Duration::ZERO) => return,
+                    left => left,
+                },
+            };
+            let budget = self.poller.budget().min(left.unwrap_or(Duration::MAX));
+            if !budget.is_zero() {
+                let began = Instant::now();
+                let found = poll(&mut self.ring, began, budget);
+                self.poller.learn(found, began.elapsed());
+                if found {
+                    continue;
+                }
+            }
+            if !self.pump(1, left) {
+                // Out of memory in the kernel, or the wrong thread: time is all that can help.
+                std::thread::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_millis(1)));
+            }
+        }
+    }
+
+    fn waiter(&self) -> Option<Waiter> {
+        // Without a descriptor to spare, callers fall back on `wait`.
+        self.ring.descriptor().ok().map(Waiter::new)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.table.len() + self.ready.len()
+    }
+
+    fn now(&self) -> u64 {
+        now_ns()
+    }
+
+    fn describe(&self) -> String {
+        let paces: Vec<String> =
+            self.targets.list.iter().map(|target| target.pace.sentence()).collect();
+        format!("io_uring, {} ({})", self.ring.flags(), paces.join("; "))
+    }
+}
+
+impl Drop for UringQueue {
+    fn drop(&mut self) {
+        // What is only queued never reached the kernel and needs no care.
+        while self.kernel > 0 {
+            let result = self.enter_and_count(1, Some(Duration::from_secs(1)));
+            let errno = result.as_ref().err().and_then(Errno::from_io_error);
+            if result.is_err() && !matches!(errno, Some(Errno::INTR | Errno::AGAIN | Errno::BUSY)) {
+                // The wrong thread, or a broken ring: the kernel may still use the buffers. Leak them, and keep the
+                // devices locked, as writes may still reach them.
+                self.table.leak();
+                std::mem::forget(std::mem::take(&mut self.targets));
+                return;
+            }
+            for (key, result) in self.ring.completions() {
+                self.kernel -= 1;
+                self.table.conclude(&self.targets, key, result);
+            }
+        }
+    }
+}
+
+/// Spins until completions are there or `budget` is used up.
+fn poll(ring: &mut Ring, began: Instant, budget: Duration) -> bool {
+    loop {
+        for _ in 0..8 {
+            if ring.has_completions() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if began.elapsed() >= budget {
+            return false;
+        }
+    }
+}
+
+/// Decides whether to poll before blocking, from how it went lately.
+#[derive(Debug, Default)]
+struct Poller {
+    /// Smoothed time that successful polls took, in nanoseconds.
+    usual: u64,
+    /// Fruitless polls in a row.
+    misses: u32,
+    /// Waits to come that do not poll.
+    pause: u32,
+}
+
+impl Poller {
+    fn budget(&mut self) -> Duration {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return Duration::ZERO;
+        }
+        // Twice the usual, as latencies scatter; all of it while nothing is known.
+        match self.usual {
+            0 => POLL_MAX,
+            usual => Duration::from_nanos(usual * 2 + 10_000).min(POLL_MAX),
+        }
+    }
+
+    fn learn(&mut self, found: bool, took: Duration) {
+        if found {
+            let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX / 8);
+            self.usual = if self.usual == 0 { took } else { (self.usual * 7 + took) / 8 };
+            self.misses = 0;
+            return;
+        }
+        self.misses += 1;
+        if self.misses >= MISSES_MAX {
+            self.misses = 0;
+            self.usual = 0;
+            self.pause = PAUSE;
+        }
+    }
+}

@@ -28,14 +28,18 @@ impl Features {
         if unknown != 0 {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the volume uses features this version does not know (incompat {unknown:#x}); use a newer oxblock"),
+                format!(
+                    "the volume uses features this version does not know (incompat {unknown:#x}); use a newer oxblock"
+                ),
             ));
         }
         let unknown = self.ro_compat & !KNOWN_RO_COMPAT;
         if writable && unknown != 0 {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the volume can only be read by this version (ro_compat {unknown:#x}); open it read-only or use a newer oxblock"),
+                format!(
+                    "the volume can only be read by this version (ro_compat {unknown:#x}); open it read-only or use a newer oxblock"
+                ),
             ));
         }
         Ok(())

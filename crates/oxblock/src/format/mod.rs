@@ -4,7 +4,7 @@
 //! checked to be zero when read.
 
 pub mod features;
-// pub mod foreign;
+pub mod foreign;
 pub mod layout;
 pub mod pointer;
 pub mod record;

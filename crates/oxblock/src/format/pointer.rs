@@ -92,7 +92,8 @@ impl PointerWidth {
     pub fn get(self, node: &[u8], slot: usize) -> Pointer {
         let at = slot * self.size();
         let word = |from: usize| {
-            let bytes = node.get(at + from..at + from + 8).and_then(|b| <[u8; 8]>::try_from(b).ok());
+            let bytes =
+                node.get(at + from..at + from + 8).and_then(|b| <[u8; 8]>::try_from(b).ok());
             u64::from_le_bytes(bytes.unwrap_or_default())
         };
         match self {
@@ -138,7 +139,8 @@ mod tests {
 
     #[test]
     fn pointers_survive_both_layouts() {
-        for (width, csum) in [(PointerWidth::Narrow, 7 << 60), (PointerWidth::Wide, u128::MAX - 5)] {
+        for (width, csum) in [(PointerWidth::Narrow, 7 << 60), (PointerWidth::Wide, u128::MAX - 5)]
+        {
             let mut node = [0u8; BLOCK_SIZE];
             let pointer = Pointer { addr: ADDRESS_LIMIT - 1, csum };
             let last = width.fanout() - 1;

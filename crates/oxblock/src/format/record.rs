@@ -173,7 +173,13 @@ pub fn header_blocks(kind: Kind, entries: usize, width: PointerWidth) -> usize {
 ///
 /// # Panics
 /// When `out` has the wrong size: a header that lies about its length must never reach the media.
-pub fn encode(header: &Header, entries: &[Entry], width: PointerWidth, csum: &Csum, out: &mut [u8]) {
+pub fn encode(
+    header: &Header,
+    entries: &[Entry],
+    width: PointerWidth,
+    csum: &Csum,
+    out: &mut [u8],
+) {
     let blocks = header_blocks(header.kind, entries.len(), width);
     assert_eq!(out.len(), blocks * BLOCK_SIZE, "header buffer");
     assert_eq!(usize::from(header.header_blocks), blocks, "header length");
@@ -411,14 +417,19 @@ mod tests {
         let csum = Csum::new(CsumKind::Crc32c, [7; 16]);
         let width = PointerWidth::Narrow;
         let good = header(Kind::Data, 16, width);
-        for (at, value) in [(4, 0u8), (4, 9), (6, 8), (10, 1), (12, 3), (12, 255), (92, 255), (104, 1), (4000, 1)] {
+        for (at, value) in
+            [(4, 0u8), (4, 9), (6, 8), (10, 1), (12, 3), (12, 255), (92, 255), (104, 1), (4000, 1)]
+        {
             let mut out = vec![0; BLOCK_SIZE];
             encode(&good, &entries(Kind::Data, 16, width), width, &csum, &mut out);
             out[at] = value;
             out[16..32].fill(0);
             let sum = csum.of(identity::record(4096), &out).to_le_bytes();
             out[16..32].copy_from_slice(&sum);
-            assert!(matches!(decode(&out, 4096, width, &csum), Err(Invalid::Field(_))), "byte {at}");
+            assert!(
+                matches!(decode(&out, 4096, width, &csum), Err(Invalid::Field(_))),
+                "byte {at}"
+            );
         }
     }
 }

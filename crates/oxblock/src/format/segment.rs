@@ -9,8 +9,19 @@ use super::layout::SEGMENT_ENTRY_SIZE;
 ///
 /// A segment's state is not stored: with live blocks it is sealed, as a head of the checkpoint it is open, on the
 /// reserve list it is reserved, otherwise it is free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
 #[repr(C)]
 pub struct SegmentEntry {
     /// How often the segment has been opened for writing; the records in it carry the same number.

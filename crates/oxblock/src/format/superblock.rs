@@ -473,7 +473,11 @@ mod tests {
                 map_root: Pointer { addr: 77, csum: 0x1234 },
                 table_height: 2,
                 table_root: Pointer { addr: 78, csum: 0x5678 },
-                heads: vec![Some(Head { segment: 3, offset: 20 }), None, Some(Head { segment: 4, offset: 2048 })],
+                heads: vec![
+                    Some(Head { segment: 3, offset: 20 }),
+                    None,
+                    Some(Head { segment: 4, offset: 2048 }),
+                ],
                 reserve: vec![9, 8, 7],
                 used_blocks: 55,
                 clean: true,

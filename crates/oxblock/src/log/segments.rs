@@ -28,7 +28,8 @@ pub enum State {
     Open,
     /// Full; holds live blocks.
     Sealed,
-    /// Nothing in it is live; waits for a checkpoint to say so durably.
+    /// Nothing in it is live, except what records that are not retired may yet bring; waits for a checkpoint to say so
+    /// durably.
     Pending,
     /// Its device discard is in flight.
     Discarding,
@@ -330,6 +331,15 @@ impl Segments {
         }
     }
 
+    /// The running checkpoint writes the entries of these segments too.
+    pub fn soil_frozen(&mut self, segments: &[u32]) {
+        for id in segments {
+            if let Some(dirty) = self.frozen_dirty.get_mut(*id as usize / SEGMENTS_PER_BLOCK) {
+                *dirty = true;
+            }
+        }
+    }
+
     /// Table blocks that the running checkpoint must write; taken, so that a second call finds none.
     pub fn take_frozen_dirty(&mut self) -> Vec<u32> {
         let mut blocks = Vec::new();
@@ -387,9 +397,13 @@ impl Segments {
         let mut pending = std::mem::take(&mut self.pending);
         pending.retain(|id| {
             let segment = self.at_mut(*id);
-            assert_eq!((segment.state, segment.live, segment.table), (State::Pending, 0, 0));
-            let free =
-                segment.frozen_live == 0 && segment.sealed <= sequence && segment.pins == 0;
+            assert_eq!(segment.state, State::Pending, "segment {id} on the pending list");
+            if segment.live + segment.table > 0 {
+                // It was sealed before its last records were retired, and they have come since.
+                segment.state = State::Sealed;
+                return false;
+            }
+            let free = segment.frozen_live == 0 && segment.sealed <= sequence && segment.pins == 0;
             if free {
                 segment.state = State::Discarding;
                 reaped.push(*id);

@@ -51,6 +51,8 @@ pub struct Map {
     limit: usize,
     hand: usize,
     pub(super) dirty: usize,
+    pub(super) mapped: u64,
+    whole: bool,
     fetched: u64,
     evicted: u64,
 }
@@ -63,8 +65,9 @@ pub(super) const UNWRITTEN: Pointer = Pointer { addr: ADDRESS_LIMIT - 1, csum: 0
 pub const MIN_NODES: usize = 64;
 
 impl Map {
-    /// An empty cache over a tree of `blocks` logical blocks whose root is at `root`, holding up to `limit` nodes.
-    pub fn new(width: PointerWidth, blocks: u64, root: Pointer, limit: usize) -> Self {
+    /// An empty cache over a tree of `blocks` logical blocks, `mapped` of them in use, whose root is at `root`; it holds
+    /// up to `limit` nodes.
+    pub fn new(width: PointerWidth, blocks: u64, root: Pointer, mapped: u64, limit: usize) -> Self {
         Self {
             width,
             height: height(width, blocks),
@@ -78,9 +81,27 @@ impl Map {
             limit: limit.max(MIN_NODES),
             hand: 0,
             dirty: 0,
+            mapped,
+            whole: root.is_null(),
             fetched: 0,
             evicted: 0,
         }
+    }
+
+    /// True while every node that exists is cached, so that no call can miss.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// The first block behind those that a node covers.
+    pub fn end_of(&self, key: Key) -> u64 {
+        let shift = self.width.fanout_shift() * (u32::from(key.level) + 1);
+        (key.index + 1).checked_shl(shift).unwrap_or(u64::MAX)
+    }
+
+    /// Logical blocks that have content.
+    pub fn mapped(&self) -> u64 {
+        self.mapped
     }
 
     /// Levels of the tree.
@@ -214,6 +235,7 @@ impl Map {
                 continue;
             }
             self.evicted += 1;
+            self.whole = false;
             self.forget(self.hand);
         }
     }

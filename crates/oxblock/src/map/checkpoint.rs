@@ -55,7 +55,9 @@ impl Map {
         let key = self.pending.pop()?;
         let (old, alive) = if let Some(copy) = self.copies.remove(&key) {
             out.copy_from_slice(&*copy.page);
-            if copy.alive && let Some(id) = self.find(key) {
+            if copy.alive
+                && let Some(id) = self.find(key)
+            {
                 self.node_mut(id).media = addr;
             }
             (copy.media, copy.alive)

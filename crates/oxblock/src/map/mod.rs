@@ -18,8 +18,7 @@ mod node;
 mod tree;
 mod trim;
 
-pub use cache::{Map, Stats};
-pub use checkpoint::Placed;
+pub use cache::{Map, height};
 pub use node::Key;
 
 use crate::format::pointer::Pointer;

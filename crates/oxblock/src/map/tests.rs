@@ -96,7 +96,7 @@ fn sum(identity: u64, data: &[u8]) -> u128 {
 /// Every block that a tree from `root` reaches, nodes included, and its entries.
 fn walk(world: &World, root: Pointer, blocks: u64) -> (BTreeSet<u64>, BTreeMap<u64, u64>) {
     let mut reader = World {
-        map: Map::new(world.map.width, blocks, root, 64),
+        map: Map::new(world.map.width, blocks, root, 0, 64),
         live: Account::default(),
         point: Account::default(),
         media: world.media.clone(),
@@ -122,7 +122,7 @@ fn storm(seed: u64, width: PointerWidth, blocks: u64, steps: u64) {
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
     let mut world = World {
-        map: Map::new(width, blocks, Pointer::NULL, 64),
+        map: Map::new(width, blocks, Pointer::NULL, 0, 64),
         live: Account::default(),
         point: Account::default(),
         media: HashMap::new(),
@@ -145,7 +145,8 @@ fn storm(seed: u64, width: PointerWidth, blocks: u64, steps: u64) {
                 assert_eq!(found.addr, world.model.get(&block).copied().unwrap_or(0));
             }
             15 => {
-                let old = if rng.below(2) == 0 { world.model.get(&block).copied() } else { Some(1) };
+                let old =
+                    if rng.below(2) == 0 { world.model.get(&block).copied() } else { Some(1) };
                 let pointer = Pointer { addr: world.addr(), csum: 1 };
                 let old = old.unwrap_or(1);
                 let done = world.retry(|map, live| map.swap(block, old, pointer, live));
@@ -166,7 +167,10 @@ fn storm(seed: u64, width: PointerWidth, blocks: u64, steps: u64) {
                         let root = world.map.frozen_root();
                         let (seen, entries) = walk(&world, root, blocks);
                         assert_eq!(entries, model, "the checkpoint is the tree at its freeze");
-                        assert_eq!(seen, world.point.0, "every block of the checkpoint is accounted");
+                        assert_eq!(
+                            seen, world.point.0,
+                            "every block of the checkpoint is accounted"
+                        );
                         frozen_model = None;
                     }
                 }
@@ -178,6 +182,7 @@ fn storm(seed: u64, width: PointerWidth, blocks: u64, steps: u64) {
     while world.place() {}
     let (seen, entries) = walk(&world, world.map.frozen_root(), blocks);
     assert_eq!(entries, world.model);
+    assert_eq!(world.map.mapped(), entries.len() as u64);
     assert_eq!(seen, world.live.0);
     assert_eq!(seen, world.point.0);
     assert!(world.map.stats().cached <= 64 + 40, "{:?}", world.map.stats());
@@ -194,7 +199,7 @@ fn random_changes_and_checkpoints_agree_with_a_plain_map() {
 
 #[test]
 fn trimming_an_empty_giant_touches_nothing() {
-    let mut map = Map::new(PointerWidth::Narrow, 1 << 32, Pointer::NULL, 64);
+    let mut map = Map::new(PointerWidth::Narrow, 1 << 32, Pointer::NULL, 0, 64);
     let mut live = Account::default();
     map.set(5, Pointer { addr: 9, csum: 0 }, &mut live).unwrap();
     map.set((1 << 32) - 1, Pointer { addr: 10, csum: 0 }, &mut live).unwrap();

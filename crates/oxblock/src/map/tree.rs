@@ -127,9 +127,11 @@ impl Map {
             self.mark_dirty(id);
         }
         if !old.is_null() {
+            self.mapped -= 1;
             space.died(old.addr);
         }
         if !pointer.is_null() {
+            self.mapped += 1;
             space.born(pointer.addr);
         }
         old

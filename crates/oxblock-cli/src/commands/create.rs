@@ -1,0 +1,106 @@
+//! `oxblock create`: a new volume on one or more devices.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use oxblock::csum::CsumKind;
+
+use super::info;
+use crate::engine::{CreateOptions, Volume};
+use crate::output::{Exit, print, print_json};
+use crate::size;
+
+/// Create a volume
+///
+/// A device that does not exist is made as a sparse file, large enough for the volume. A device that holds something
+/// else is named for what it is and left alone, unless --force is given.
+#[derive(Args)]
+pub struct Create {
+    /// Files or block devices to create the volume on
+    #[arg(required = true, value_name = "DEVICE")]
+    devices: Vec<PathBuf>,
+
+    /// Size of the volume, as its users see it [default: the most that the devices have room for]
+    #[arg(long, value_parser = size::parse)]
+    size: Option<u64>,
+
+    /// How blocks are spread over the devices
+    #[arg(long, value_enum, default_value = "single")]
+    profile: Profile,
+
+    /// Checksum of every block: crc32c is the fastest, blake3 and sha256 keep 128 bits
+    #[arg(long, value_name = "TYPE", default_value = CsumKind::default().name(), value_parser = csum())]
+    csum: CsumKind,
+
+    /// A name of at most 64 bytes, shown by info
+    #[arg(long, default_value = "", hide_default_value = true)]
+    label: String,
+
+    /// Engines that share the volume, one for each core that shall work on it [default: chosen by the engine]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
+    lanes: Option<u16>,
+
+    /// Overwrite what the devices hold
+    #[arg(long)]
+    force: bool,
+
+    /// Write the devices' space once now, so that later writes never wait for the file system to find some
+    #[arg(long)]
+    preallocate: bool,
+
+    /// Report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The values of `--profile`.
+#[derive(ValueEnum, Clone, Copy)]
+#[value(rename_all = "lower")]
+enum Profile {
+    /// One copy
+    Single,
+    /// Two copies, also on the same device
+    Dup,
+    /// Spread over all devices, one copy
+    Raid0,
+    /// Two copies on two devices
+    Raid1,
+    /// Three copies on three devices
+    Raid1c3,
+    /// Two copies, spread over all devices
+    Raid10,
+    /// One block of parity: any one device may fail
+    Raid5,
+    /// Two blocks of parity: any two devices may fail
+    Raid6,
+}
+
+fn csum() -> impl TypedValueParser<Value = CsumKind> {
+    PossibleValuesParser::new(CsumKind::ALL.map(CsumKind::name))
+        .try_map(|name| name.parse::<CsumKind>())
+}
+
+impl Create {
+    pub fn run(self) -> Result<Exit> {
+        let profile = self.profile.to_possible_value();
+        let options = CreateOptions {
+            size: self.size,
+            csum: self.csum,
+            profile: profile.map(|value| value.get_name().to_owned()).unwrap_or_default(),
+            label: self.label,
+            lanes: self.lanes,
+            force: self.force,
+            preallocate: self.preallocate,
+        };
+        let info = Volume::create(&self.devices, &options)?;
+        if self.json {
+            print_json(&info)?;
+        } else {
+            print(&format!("created volume {} of {}", info.uuid, size::human(info.size)))?;
+            info::print_info(&info)?;
+        }
+        Ok(Exit::Fine)
+    }
+}

@@ -1,0 +1,90 @@
+//! `oxblock import`: a raw image, a block device or a stream into a volume.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::Serialize;
+
+use super::OpenArgs;
+use crate::output::{Exit, note, print, print_json};
+use crate::progress::{Progress, rate};
+use crate::size::human;
+use crate::transfer::dest::is_same;
+use crate::transfer::import::{Imported, check_fits, import};
+use crate::transfer::source::Source;
+
+/// Copy a raw image, a file, a block device or standard input into a volume
+///
+/// The source becomes the first bytes of the volume; what the volume holds behind them stays. Holes and zero blocks of
+/// the source take no room. When the source's size is not a multiple of 4096 bytes, the rest of its last block is zero;
+/// 'export --length' gives the original size back. A source that is larger than the volume is refused before anything
+/// is written, when its size is known.
+#[derive(Args)]
+pub struct Import {
+    /// What to copy; '-' is standard input
+    source: PathBuf,
+
+    /// Devices of the volume
+    #[arg(required = true, value_name = "DEVICE")]
+    devices: Vec<PathBuf>,
+
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Report as JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    open: OpenArgs,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    source: &'a Path,
+    #[serde(flatten)]
+    imported: &'a Imported,
+    nanoseconds: u64,
+}
+
+impl Import {
+    pub fn run(self) -> Result<Exit> {
+        let is_source = |device: &&PathBuf| {
+            std::fs::metadata(&self.source).is_ok_and(|metadata| is_same(device, &metadata))
+        };
+        if let Some(device) = self.devices.iter().find(is_source) {
+            bail!("{} cannot be the source and a device of the volume", device.display());
+        }
+        let mut source = Source::open(&self.source)?;
+        let mut volume = self.open.open(&self.devices, false)?;
+        check_fits(source.len(), volume.size())?;
+        let mut progress = Progress::new("import", source.len(), self.quiet);
+        let result = import(&mut source, &mut volume, &mut progress);
+        let elapsed = progress.finish();
+        // The volume is closed in good order even when the import failed half-way; the first error is the one to tell.
+        let closed = volume.close();
+        let imported = result?;
+        closed?;
+        if self.json {
+            let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+            print_json(&Report { source: &self.source, imported: &imported, nanoseconds })?;
+            return Ok(Exit::Fine);
+        }
+        if imported.padding > 0 {
+            note(&format!(
+                "the source ends inside a block: {} zero bytes follow it; export --length {} gives its size back",
+                imported.padding, imported.bytes
+            ));
+        }
+        print(&format!(
+            "imported {}: {} written, {} zero, {}/s",
+            human(imported.bytes),
+            human(imported.written),
+            human(imported.zero),
+            human(rate(imported.bytes, elapsed))
+        ))?;
+        Ok(Exit::Fine)
+    }
+}

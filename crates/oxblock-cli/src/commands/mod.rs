@@ -1,0 +1,95 @@
+//! The subcommands and what they share.
+
+mod bench;
+mod check;
+mod create;
+mod dump;
+mod export;
+mod import;
+mod info;
+mod run;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::engine::{DeviceCall, OpenOptions, Volume};
+use crate::output::{Exit, note};
+use crate::size;
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    Create(create::Create),
+    Info(info::Info),
+    Import(import::Import),
+    Export(export::Export),
+    Check(check::Check),
+    Dump(dump::Dump),
+    Run(run::Run),
+    Bench(bench::Bench),
+}
+
+impl Command {
+    /// Does it.
+    pub fn run(self) -> Result<Exit> {
+        match self {
+            Self::Create(command) => command.run(),
+            Self::Info(command) => command.run(),
+            Self::Import(command) => command.run(),
+            Self::Export(command) => command.run(),
+            Self::Check(command) => command.run(),
+            Self::Dump(command) => command.run(),
+            Self::Run(command) => command.run(),
+            Self::Bench(command) => command.run(),
+        }
+    }
+}
+
+/// How to open a volume; the same for every command that does.
+#[derive(Args, Clone)]
+pub struct OpenArgs {
+    /// Memory for the map's nodes, in bytes [default: the engine's own choice]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Engine")]
+    map_cache: Option<u64>,
+
+    /// How operations reach the devices
+    #[arg(long, value_enum, default_value = "auto", value_name = "WAY", help_heading = "Engine")]
+    device_call: DeviceCallArg,
+}
+
+/// The values of `--device-call`.
+#[derive(ValueEnum, Clone, Copy)]
+enum DeviceCallArg {
+    /// Measured for each device when it is opened
+    Auto,
+    /// io_uring
+    Ring,
+    /// Plain system calls in the caller's own context
+    Inline,
+    /// A pool of threads
+    Threads,
+}
+
+impl OpenArgs {
+    /// As the engine wants it.
+    fn options(&self, read_only: bool) -> OpenOptions {
+        let device_call = match self.device_call {
+            DeviceCallArg::Auto => DeviceCall::Auto,
+            DeviceCallArg::Ring => DeviceCall::Ring,
+            DeviceCallArg::Inline => DeviceCall::Inline,
+            DeviceCallArg::Threads => DeviceCall::Threads,
+        };
+        OpenOptions { read_only, map_cache_bytes: self.map_cache, device_call }
+    }
+
+    /// Opens the volume on `devices` and passes on what it has to say.
+    fn open(&self, devices: &[PathBuf], read_only: bool) -> Result<Volume> {
+        let volume = Volume::open(devices, &self.options(read_only))?;
+        for notice in volume.notices() {
+            note(notice);
+        }
+        Ok(volume)
+    }
+}

@@ -1,0 +1,188 @@
+//! Where an export goes: a new file, an existing one by permission, a block device, or a stream such as standard
+//! output.
+//!
+//! Bytes come front to back. A new file is sparse: what is zero is skipped, and the length is set at the end. A block
+//! device or a stream gets every byte.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use oxblock::error::Error;
+use oxblock::format::foreign;
+use rustix::fs::{SeekFrom, seek};
+
+use super::bytes;
+use super::zero::{is_zero, runs};
+use crate::size::both;
+
+/// A destination, open for writing.
+pub struct Dest {
+    file: File,
+    kind: Kind,
+    position: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Sparse.
+    File,
+    Device,
+    Stream,
+}
+
+impl Dest {
+    /// Opens `path` for `len` bytes; `-` is standard output. Nothing that exists is overwritten without `force`, and
+    /// none of `devices` ever.
+    pub fn open(path: &Path, len: u64, force: bool, devices: &[PathBuf]) -> Result<Self> {
+        if path == Path::new("-") {
+            let stdout = io::stdout().as_fd().try_clone_to_owned().context("standard output")?;
+            return Ok(Self::new(File::from(stdout), Kind::Stream));
+        }
+        let name = path.display();
+        let metadata = match std::fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let file = OpenOptions::new().write(true).create_new(true).open(path);
+                let file = file.with_context(|| format!("create {name}"))?;
+                return Ok(Self::new(file, Kind::File));
+            }
+            Err(error) => return Err(error).with_context(|| name.to_string()),
+        };
+        if devices.iter().any(|device| is_same(device, &metadata)) {
+            bail!("{name} is a device of the volume that is exported");
+        }
+        let kind = metadata.file_type();
+        if kind.is_dir() {
+            bail!("{name} is a directory; export takes the name of a file, a block device or '-'");
+        }
+        if kind.is_block_device() {
+            return Self::open_device(path, len, force);
+        }
+        if !kind.is_file() {
+            // A pipe, or the like: opening it harms nobody.
+            let file = OpenOptions::new().write(true).open(path);
+            return Ok(Self::new(file.with_context(|| format!("open {name}"))?, Kind::Stream));
+        }
+        if !force {
+            bail!("{name} exists already; --force overwrites it");
+        }
+        let file = OpenOptions::new().write(true).truncate(true).open(path);
+        Ok(Self::new(file.with_context(|| format!("open {name}"))?, Kind::File))
+    }
+
+    fn open_device(path: &Path, len: u64, force: bool) -> Result<Self> {
+        let name = path.display();
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = file.with_context(|| format!("open {name}"))?;
+        let size = seek(&file, SeekFrom::End(0)).with_context(|| name.to_string())?;
+        if size < len {
+            bail!("{name} has {}, the image {}; nothing was written", both(size), both(len));
+        }
+        if !force {
+            let mut read = |offset: u64, len: usize| {
+                let mut bytes = vec![0; len];
+                let read = file.read_exact_at(&mut bytes, offset);
+                read.map_err(|error| Error::io("read", error)).map(|()| bytes)
+            };
+            let found = foreign::identify(&mut read, size).with_context(|| name.to_string())?;
+            if let Some(found) = found {
+                bail!("{name} holds {found}; --force overwrites it");
+            }
+        }
+        Ok(Self::new(file, Kind::Device))
+    }
+
+    fn new(file: File, kind: Kind) -> Self {
+        Self { file, kind, position: 0 }
+    }
+
+    /// Appends `data`, whose start is at a block boundary of the volume.
+    pub fn append(&mut self, data: &[u8]) -> io::Result<()> {
+        match self.kind {
+            Kind::Stream => self.file.write_all(data)?,
+            Kind::Device => self.file.write_all_at(data, self.position)?,
+            Kind::File => self.append_sparse(data)?,
+        }
+        self.position += bytes(data.len());
+        Ok(())
+    }
+
+    fn append_sparse(&self, data: &[u8]) -> io::Result<()> {
+        if is_zero(data) {
+            return Ok(());
+        }
+        for run in runs(data).into_iter().filter(|run| !run.zero) {
+            let at = self.position + bytes(run.range.start);
+            if let Some(piece) = data.get(run.range) {
+                self.file.write_all_at(piece, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what was appended durable. A stream has nothing to make durable: its reader sees to that.
+    pub fn finish(self) -> io::Result<()> {
+        match self.kind {
+            Kind::Stream => return Ok(()),
+            Kind::File => self.file.set_len(self.position)?,
+            Kind::Device => {}
+        }
+        self.file.sync_all()
+    }
+}
+
+/// Whether `path` leads to the file or block device of `metadata`.
+pub fn is_same(path: &Path, metadata: &Metadata) -> bool {
+    let Ok(other) = std::fs::metadata(path) else { return false };
+    let block = |metadata: &Metadata| metadata.file_type().is_block_device();
+    let same_file = other.dev() == metadata.dev() && other.ino() == metadata.ino();
+    // Two nodes can stand for one block device.
+    same_file || (block(&other) && block(metadata) && other.rdev() == metadata.rdev())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_is_sparse_and_has_its_whole_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut dest = Dest::open(&path, 3 << 20, false, &[]).unwrap();
+        dest.append(&vec![0; 1 << 20]).unwrap();
+        let mut mixed = vec![0; 1 << 20];
+        mixed[8192] = 5;
+        dest.append(&mixed).unwrap();
+        dest.append(&vec![0; 1000]).unwrap();
+        dest.finish().unwrap();
+        let read = std::fs::read(&path).unwrap();
+        assert_eq!(read.len(), (2 << 20) + 1000);
+        assert_eq!(read.iter().position(|byte| *byte != 0), Some((1 << 20) + 8192));
+        assert!(std::fs::metadata(&path).unwrap().blocks() * 512 < 1 << 20);
+    }
+
+    #[test]
+    fn existing_files_need_force_and_devices_of_the_volume_are_never_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("there");
+        std::fs::write(&path, vec![1; 10_000]).unwrap();
+        let error = |force, devices: &[PathBuf]| {
+            Dest::open(&path, 4096, force, devices).err().unwrap().to_string()
+        };
+        assert!(error(false, &[]).contains("--force"));
+        let link = folder.path().join("link");
+        std::fs::hard_link(&path, &link).unwrap();
+        assert!(error(true, &[link]).contains("is a device of the volume"));
+        assert_eq!(std::fs::read(&path).unwrap(), vec![1; 10_000]);
+        let mut dest = Dest::open(&path, 4096, true, &[]).unwrap();
+        dest.append(&[2; 100]).unwrap();
+        dest.finish().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), [2; 100]);
+        let error = Dest::open(folder.path(), 1, true, &[]).err().unwrap().to_string();
+        assert!(error.contains("is a directory"), "{error}");
+    }
+}

@@ -1,0 +1,100 @@
+//! A bounded number of requests in flight on a volume.
+//!
+//! The bound is on bytes, since a request may be small: with nothing but small ones there is a bound on their number as
+//! well. A pipeline that is dropped half-way waits for what is in flight, so that no completion is left to the next
+//! user of the volume.
+
+use oxblock::device::Buf;
+use oxblock::submit::request::{Completion, Request, RequestKind};
+
+use super::{CHUNK, DEPTH};
+use crate::engine::BlockTarget;
+
+/// The most requests in flight, whatever their size.
+const MAX_REQUESTS: usize = 256;
+
+/// Requests in flight on `target`.
+pub struct Pipeline<'a, T: BlockTarget> {
+    target: &'a mut T,
+    in_flight: usize,
+    bytes_in_flight: usize,
+    done: Vec<Completion>,
+}
+
+impl<'a, T: BlockTarget> Pipeline<'a, T> {
+    /// A pipeline with nothing in it.
+    pub fn new(target: &'a mut T) -> Self {
+        Self { target, in_flight: 0, bytes_in_flight: 0, done: Vec::new() }
+    }
+
+    /// Room for another request of `len` bytes.
+    pub fn has_room(&self, len: usize) -> bool {
+        let bytes = self.bytes_in_flight + len <= CHUNK * DEPTH;
+        self.in_flight == 0 || (bytes && self.in_flight < MAX_REQUESTS)
+    }
+
+    /// Starts a request now: nothing is gained by holding back 1 MiB.
+    pub fn push(&mut self, tag: u64, kind: RequestKind) {
+        self.in_flight += 1;
+        self.bytes_in_flight += weight(&kind);
+        self.target.queue(Request { tag, kind });
+        self.target.submit();
+    }
+
+    /// Completions that are there already, without blocking.
+    pub fn ready(&mut self) -> Vec<Completion> {
+        self.target.poll(&mut self.done);
+        self.take()
+    }
+
+    /// At least one completion, blocking for it; none only when nothing is in flight.
+    pub fn next(&mut self) -> Vec<Completion> {
+        while self.in_flight > 0 && self.target.poll(&mut self.done) == 0 {
+            self.target.wait(None);
+        }
+        self.take()
+    }
+
+    fn take(&mut self) -> Vec<Completion> {
+        let done = std::mem::take(&mut self.done);
+        self.in_flight = self.in_flight.saturating_sub(done.len());
+        let bytes: usize =
+            done.iter().filter_map(|done| done.buf.as_ref()).map(|buf| buf.len()).sum();
+        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(bytes);
+        done
+    }
+}
+
+impl<T: BlockTarget> Drop for Pipeline<'_, T> {
+    fn drop(&mut self) {
+        while self.in_flight > 0 {
+            self.next();
+        }
+    }
+}
+
+/// The bytes that a request holds in memory.
+fn weight(kind: &RequestKind) -> usize {
+    match kind {
+        RequestKind::Read { buf, .. } | RequestKind::Write { buf, .. } => buf.len(),
+        RequestKind::Flush | RequestKind::Discard { .. } | RequestKind::WriteZeroes { .. } => 0,
+    }
+}
+
+/// Buffers of [`CHUNK`] bytes that are used over and over.
+#[derive(Default)]
+pub struct Pool(Vec<Buf>);
+
+impl Pool {
+    /// A buffer of [`CHUNK`] bytes with any content.
+    pub fn get(&mut self) -> Buf {
+        self.0.pop().unwrap_or_else(|| Buf::new(CHUNK))
+    }
+
+    /// Takes a buffer back. Parts of one are of no use and go.
+    pub fn put(&mut self, buf: Buf) {
+        if buf.len() == CHUNK && self.0.len() < DEPTH {
+            self.0.push(buf);
+        }
+    }
+}

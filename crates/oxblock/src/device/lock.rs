@@ -1,0 +1,124 @@
+//! Keeps two users off one device.
+//!
+//! A writer holds the device alone, readers share it. The lock is a `flock` on an open file description of its own:
+//! the kernel releases it when its last descriptor is closed, also on `kill -9`; a second open in the same process
+//! conflicts like any other; and `/proc/locks` tells who holds it, which it does not for `fcntl` locks of open file
+//! descriptions. The description is not the one used for I/O, because a ring holds on to its files for some time after
+//! it was closed. A writer of a block device also claims it by `O_EXCL`, which mounts and the kernel's own users heed.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Stat};
+use rustix::io::Errno;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// How often a lock on a block device is tried again: udev takes one for a moment when a device changes.
+const BLOCK_TRIES: u32 = 10;
+/// The time between two tries.
+const BLOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// A held lock; dropping it releases it.
+#[derive(Debug)]
+pub(super) struct Lock {
+    #[expect(dead_code, reason = "held for its drop")]
+    file: File,
+}
+
+impl Lock {
+    /// Locks `file`, which must not be used for I/O: alone for a writer, together with other readers otherwise.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] naming the holder.
+    pub(super) fn take(file: File, path: &Path, writable: bool) -> Result<Self> {
+        let operation = if writable {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        let stat = rustix::fs::fstat(&file).map_err(|errno| {
+            Error::io(format!("{}: cannot be examined", path.display()), errno.into())
+        })?;
+        let block = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device();
+        let mut tries = if block { BLOCK_TRIES } else { 0 };
+        loop {
+            match rustix::fs::flock(&file, operation) {
+                Ok(()) => return Ok(Self { file }),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if tries > 0 => {
+                    tries -= 1;
+                    std::thread::sleep(BLOCK_PAUSE);
+                }
+                Err(Errno::AGAIN) => return Err(busy(path, &stat)),
+                Err(errno) => {
+                    let message =
+                        format!("{}: cannot be locked against use by others", path.display());
+                    return Err(Error::io(message, errno.into()));
+                }
+            }
+        }
+    }
+}
+
+/// The error for a device that someone else uses.
+pub(super) fn busy(path: &Path, stat: &Stat) -> Error {
+    let path = path.display();
+    let message = match std::fs::read_to_string("/proc/locks").ok().and_then(|l| holder(&l, stat)) {
+        Some(pid) if pid == std::process::id() => {
+            format!("{path} is in use by pid {pid}, which is this process")
+        }
+        Some(pid) => format!("{path} is in use by pid {pid}"),
+        None if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device() => format!(
+            "{path} is in use: it is mounted, part of another device, or open elsewhere (lsblk shows which)"
+        ),
+        None => format!("{path} is in use by another process"),
+    };
+    Error::new(ErrorKind::Busy, message)
+}
+
+/// The process that holds a `flock` on the file, from the text of `/proc/locks`:
+/// `1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`.
+fn holder(locks: &str, stat: &Stat) -> Option<u32> {
+    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let exact = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    let inode = format!(":{}", stat.st_ino);
+    let held: Vec<(u32, &str)> = locks
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            if words.next() != Some("FLOCK") {
+                // Another kind, or a waiter ("->").
+                return None;
+            }
+            let pid = words.nth(2)?.parse().ok().filter(|pid| *pid > 0)?;
+            Some((pid, words.next()?))
+        })
+        .collect();
+    let found = held.iter().find(|(_, file)| *file == exact);
+    // Some file systems (btrfs, overlayfs) show another device number there than `stat` does.
+    found.or_else(|| held.iter().find(|(_, file)| file.ends_with(&inode))).map(|(pid, _)| *pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_is_found_by_device_and_inode() {
+        let file = tempfile::tempfile().unwrap();
+        let mut stat = rustix::fs::fstat(&file).unwrap();
+        stat.st_dev = rustix::fs::makedev(0xfe, 0);
+        stat.st_ino = 77;
+        let locks = "1: POSIX  ADVISORY  WRITE 5 fe:00:77 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 6 fe:00:177 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 9 fe:00:77 0 EOF\n\
+                     3: FLOCK  ADVISORY  READ 8 fe:00:77 0 EOF\n";
+        assert_eq!(holder(locks, &stat), Some(8));
+        stat.st_dev = rustix::fs::makedev(0, 31);
+        assert_eq!(holder(locks, &stat), Some(8));
+        stat.st_ino = 78;
+        assert_eq!(holder(locks, &stat), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! The queue that an engine drives.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::machine::Machine;
+use crate::device::{Done, IoQueue, Op, QueueLimits, Waiter};
+
+/// The machine, shared by handle and queues.
+pub(super) type Shared = Arc<Mutex<Machine>>;
+
+/// Locks the machine; a test that panicked elsewhere does not take this one along.
+pub(super) fn lock(machine: &Shared) -> MutexGuard<'_, Machine> {
+    machine.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An [`IoQueue`] over all devices of a [`SimDisk`](super::SimDisk).
+///
+/// Dropping it ends what it has in flight, as the contract asks. A program that dies with its
+/// power does not do that: cut the power first, then drop.
+pub struct SimQueue {
+    machine: Shared,
+    id: u64,
+    limits: Vec<QueueLimits>,
+}
+
+impl SimQueue {
+    pub(super) fn open(machine: &Shared) -> Self {
+        let mut state = lock(machine);
+        let limits = state.devices.iter().map(|device| device.config.limits()).collect();
+        let id = state.open();
+        drop(state);
+        Self { machine: Arc::clone(machine), id, limits }
+    }
+}
+
+impl IoQueue for SimQueue {
+    fn limits(&self) -> &[QueueLimits] {
+        &self.limits
+    }
+
+    fn push(&mut self, op: Op) {
+        lock(&self.machine).push(self.id, op);
+    }
+
+    fn submit(&mut self) {
+        lock(&self.machine).step();
+    }
+
+    fn reap(&mut self, done: &mut Vec<Done>) -> usize {
+        let mut machine = lock(&self.machine);
+        machine.step();
+        machine.reap(self.id, done)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) {
+        let limit = timeout.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+        lock(&self.machine).wait(self.id, limit);
+    }
+
+    fn waiter(&self) -> Option<Waiter> {
+        None // Simulated time passes in `wait`; there is nothing real to block on.
+    }
+
+    fn in_flight(&self) -> usize {
+        lock(&self.machine).in_flight(self.id)
+    }
+
+    fn now(&self) -> u64 {
+        lock(&self.machine).now()
+    }
+
+    fn describe(&self) -> String {
+        "simulated device".to_owned()
+    }
+}
+
+impl Drop for SimQueue {
+    fn drop(&mut self) {
+        lock(&self.machine).close(self.id);
+    }
+}
+
+impl std::fmt::Debug for SimQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SimQueue").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,51 @@
+//! What does not change while a lane is open.
+
+use crate::csum::Csum;
+use crate::device::QueueLimits;
+use crate::format::pointer::PointerWidth;
+use crate::format::superblock::Superblock;
+
+/// Identity, shape and limits.
+#[derive(Debug, Clone)]
+pub(crate) struct Geometry {
+    /// The superblock that the lane was opened with; checkpoints write it with a new checkpoint.
+    pub superblock: Superblock,
+    pub csum: Csum,
+    pub width: PointerWidth,
+    /// Logical blocks.
+    pub blocks: u64,
+    /// Limits of the device.
+    pub limits: QueueLimits,
+    /// The largest bio, in blocks.
+    pub bio_blocks: u64,
+    pub read_only: bool,
+}
+
+/// Numbers that trade memory, latency and recovery time against each other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tuning {
+    /// Log blocks after which a checkpoint begins: the tail that recovery reads is at most about twice this.
+    pub tail_blocks: u64,
+    /// Records in flight at which gathering waits for a completion unless a full record is ready.
+    pub gather_depth: usize,
+    /// The most records in flight.
+    pub record_depth: usize,
+    /// Blocks of the cleaner's reads.
+    pub window_blocks: u32,
+    /// Return freed segments to the backing store when at least this many stay ready for use.
+    pub warm_segments: usize,
+}
+
+impl Tuning {
+    /// Defaults for a volume of this shape.
+    pub fn new(segment_blocks: u32, segments: u32) -> Self {
+        let capacity = u64::from(segment_blocks) * u64::from(segments);
+        Self {
+            tail_blocks: (capacity / 16).clamp(u64::from(segment_blocks), 32768),
+            gather_depth: 1,
+            record_depth: 32,
+            window_blocks: 512,
+            warm_segments: (segments as usize / 8).max(16),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The loop: reap, apply, send; never block.
+
+use std::time::Duration;
+
+use super::Lane;
+use super::tag::{Class, classify};
+use crate::submit::request::Completion;
+
+/// Rounds of one call, so that a caller with a fast device gets its completions in between.
+const ROUNDS: usize = 4;
+
+impl Lane {
+    /// Sends what is queued.
+    pub fn submit(&mut self) {
+        self.step();
+        self.queue.submit();
+    }
+
+    /// Reaps and goes on until nothing more can be done at once; moves completions to `out`.
+    pub fn poll(&mut self, out: &mut Vec<Completion>) -> usize {
+        for _ in 0..ROUNDS {
+            let reaped = self.reap();
+            let stepped = self.step();
+            if stepped {
+                self.queue.submit();
+            }
+            if !reaped && !stepped {
+                break;
+            }
+        }
+        let count = self.out.len();
+        out.extend(self.out.drain(..));
+        count
+    }
+
+    /// Blocks until something can be reaped or `timeout` has passed.
+    pub fn wait(&mut self, timeout: Option<Duration>) {
+        if self.out.is_empty() {
+            self.queue.wait(timeout);
+        }
+    }
+
+    /// True when requests, or work that they began, are under way.
+    pub fn busy(&self) -> bool {
+        self.queue.in_flight() > 0
+            || self.writes.open() > 0
+            || self.rmws.open() > 0
+            || self.reads.open() > 0
+            || !self.log.records.is_empty()
+            || !self.flushes.idle()
+            || !self.point.idle()
+            || self.fetches.flying() > 0
+    }
+
+    fn reap(&mut self) -> bool {
+        let mut done = std::mem::take(&mut self.done);
+        let any = self.queue.reap(&mut done) > 0;
+        for done in done.drain(..) {
+            let (class, number) = classify(done.tag);
+            match class {
+                Class::Record => self.record_written(number, done),
+                Class::Read => self.bio_done(number, done),
+                Class::Node => self.fetched(number, &done),
+                Class::Flush => self.flushed(done),
+                Class::Superblock => self.superblock_written(done),
+                Class::Clean => self.window_read(done),
+                Class::Discard => self.discarded(number),
+            }
+        }
+        self.done = done;
+        any
+    }
+
+    /// Does everything that can be done without waiting; true when anything was sent or finished.
+    fn step(&mut self) -> bool {
+        let mut any = self.retire();
+        any |= self.advance_deferred();
+        any |= self.gather();
+        any |= self.advance_point();
+        any |= self.advance_cleaner();
+        any |= self.start_flush();
+        if let Some(error) = self.latched.clone() {
+            self.fail_deferred(&error);
+            self.fail_incoming(&error);
+        }
+        any
+    }
+}

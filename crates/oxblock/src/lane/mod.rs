@@ -1,0 +1,100 @@
+//! One lane: a single-threaded, run-to-completion state machine from requests to device operations and back.
+//!
+//! ```text
+//! queue ─► submit/ (gather, read, read-modify-write, ranges) ─► records, bios ─► device queue
+//!                                                                                    │
+//! completions ◄─ complete/ (retire in order, verify, flush) ◄────────────────────────┘
+//!                          log/ (checkpoint, clean) works in the gaps
+//! ```
+//!
+//! Nothing blocks and nothing locks: every step does what can be done now and leaves the rest to be taken up when what
+//! it waits for has come. The parts live in the modules above; this one holds the state and the loop.
+
+mod config;
+mod drive;
+mod fetch;
+mod tag;
+
+pub(crate) use config::{Geometry, Tuning};
+pub(crate) use fetch::{Fetches, Waiter};
+pub(crate) use tag::{Class, tag};
+
+use std::collections::VecDeque;
+
+use crate::complete::flush::Flushes;
+use crate::device::{Done, IoQueue};
+use crate::error::Error;
+use crate::format::superblock::Checkpoint;
+use crate::log::append::Log;
+use crate::log::checkpoint::Point;
+use crate::log::clean::Cleaner;
+use crate::log::segments::Segments;
+use crate::log::table::Table;
+use crate::map::Map;
+use crate::stats::Counters;
+use crate::submit::read::Reads;
+use crate::submit::request::Completion;
+use crate::submit::rmw::Rmws;
+use crate::submit::write::Writes;
+
+/// The state of one lane. See the module.
+pub(crate) struct Lane {
+    pub queue: Box<dyn IoQueue + Send>,
+    pub geometry: Geometry,
+    pub tuning: Tuning,
+    pub map: Map,
+    pub segments: Segments,
+    pub table: Table,
+    pub log: Log,
+    pub writes: Writes,
+    pub rmws: Rmws,
+    pub reads: Reads,
+    pub fetches: Fetches,
+    pub flushes: Flushes,
+    pub point: Point,
+    pub cleaner: Cleaner,
+    pub out: VecDeque<Completion>,
+    /// Why nothing can be written any more.
+    pub latched: Option<Error>,
+    pub counters: Counters,
+    /// Scratch for reaping; kept for its capacity.
+    done: Vec<Done>,
+}
+
+impl Lane {
+    /// The lane at its checkpoint `point`; recovery goes on from there.
+    pub fn new(
+        queue: Box<dyn IoQueue + Send>,
+        geometry: Geometry,
+        tuning: Tuning,
+        map: Map,
+        segments: Segments,
+        table: Table,
+        point: Checkpoint,
+    ) -> Self {
+        let mut log = Log::new(point.epoch, point.sequence);
+        for (head, stored) in log.heads.iter_mut().zip(&point.heads) {
+            *head = stored.map(|head| head.segment);
+        }
+        Self {
+            queue,
+            geometry,
+            tuning,
+            map,
+            segments,
+            table,
+            log,
+            writes: Writes::default(),
+            rmws: Rmws::default(),
+            reads: Reads::default(),
+            fetches: Fetches::default(),
+            flushes: Flushes::default(),
+            point: Point::new(point),
+            cleaner: Cleaner::default(),
+            out: VecDeque::new(),
+            latched: None,
+            counters: Counters::default(),
+            done: Vec::new(),
+        }
+    }
+}

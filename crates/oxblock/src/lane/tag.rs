@@ -1,0 +1,58 @@
+//! Who owns each tag of a device operation: the one place that makes and takes apart tags.
+
+/// What a device operation belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A record; the number is its sequence number.
+    Record,
+    /// A bio of a read; the number is its place in the table of bios.
+    Read,
+    /// A map node; the number is its place in the table of fetches.
+    Node,
+    /// The flush in flight.
+    Flush,
+    /// A copy of the superblock.
+    Superblock,
+    /// The cleaner's window.
+    Clean,
+    /// The discard of a segment; the number is the segment.
+    Discard,
+}
+
+const SHIFT: u32 = 56;
+
+/// The tag of operation `number` of `class`.
+pub(crate) fn tag(class: Class, number: u64) -> u64 {
+    debug_assert!(number >> SHIFT == 0);
+    (class as u64) << SHIFT | number
+}
+
+/// Takes a tag apart.
+pub(crate) fn classify(tag: u64) -> (Class, u64) {
+    let class = match tag >> SHIFT {
+        0 => Class::Record,
+        1 => Class::Read,
+        2 => Class::Node,
+        3 => Class::Flush,
+        4 => Class::Superblock,
+        5 => Class::Clean,
+        6 => Class::Discard,
+        other => unreachable!("tag class {other}"),
+    };
+    (class, tag & ((1 << SHIFT) - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_come_apart_as_they_were_made() {
+        use Class::{Clean, Discard, Flush, Node, Read, Record, Superblock};
+        for class in [Record, Read, Node, Flush, Superblock, Clean, Discard] {
+            for number in [0, 1, (1 << SHIFT) - 1] {
+                assert_eq!(classify(tag(class, number)), (class, number));
+            }
+        }
+    }
+}

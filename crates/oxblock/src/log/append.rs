@@ -1,0 +1,336 @@
+//! Appending records: sequence numbers, streams, space.
+//!
+//! A lane has three append streams with one sequence over all of them. Data, relocated data and map nodes die at very
+//! different rates, so each has segments of its own; cleaning then finds segments that are nearly empty instead of
+//! segments in which everything is half alive. A stream takes its next segment from the front of the reserve list, so
+//! the order in which segments are opened is the order of the sequence, which is what recovery relies on.
+
+use std::collections::VecDeque;
+
+use crate::device::{Action, Buf, Bufs, Op};
+use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD};
+use crate::format::pointer::PointerWidth;
+use crate::format::record::{Entry, FLAG_CONTINUES, Header, Kind, encode, header_blocks};
+use crate::format::superblock::Head;
+use crate::lane::{Class, Lane, tag};
+use crate::log::segments::Segments;
+use crate::profile;
+
+/// Data, trims and zeroes of requests.
+pub(crate) const STREAM_DATA: u8 = 0;
+/// What cleaning moves.
+pub(crate) const STREAM_RELOCATE: u8 = 1;
+/// Map nodes and the segment table.
+pub(crate) const STREAM_MAP: u8 = 2;
+/// Streams of a lane.
+pub(crate) const STREAMS: u8 = 3;
+
+/// A share of a write request in a record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    /// The write, by its place in the table of writes.
+    pub write: usize,
+}
+
+/// A record that is not retired yet.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub sequence: u64,
+    pub kind: Kind,
+    pub stream: u8,
+    /// The next record belongs to the same atomic request.
+    pub continues: bool,
+    /// Address of the header.
+    pub addr: u64,
+    pub header_blocks: u32,
+    pub entries: Vec<Entry>,
+    /// Whose payload this is, in order, one buffer each; for ranges, one entry each.
+    pub parts: Vec<Part>,
+    /// The device write is done.
+    pub written: bool,
+    /// It was written durably.
+    pub durable: bool,
+    /// Entries applied so far.
+    pub applied: usize,
+    /// Progress within a range entry.
+    pub at: u64,
+    /// Header and payload, once written.
+    pub bufs: Bufs,
+}
+
+impl Record {
+    /// Address of payload block `index`.
+    pub fn payload(&self, index: usize) -> u64 {
+        self.addr + u64::from(self.header_blocks) + index as u64
+    }
+
+    /// True when the record opened its segment.
+    pub fn opens(&self, segments: &Segments) -> bool {
+        segments.offset(self.addr) == 0
+    }
+}
+
+/// The log's position and what is in flight.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub epoch: u64,
+    /// Sequence number of the next record.
+    pub next: u64,
+    /// All records up to this one are applied.
+    pub retired: u64,
+    /// All records up to this one are on stable media.
+    pub durable: u64,
+    /// The last retired record must not be parted from the next.
+    pub within_group: bool,
+    /// The open segment of each stream.
+    pub heads: [Option<u32>; STREAMS as usize],
+    /// Records that are not retired, in order of sequence.
+    pub records: VecDeque<Record>,
+    /// Segments opened since the durable checkpoint, with the record that did.
+    pub opened: VecDeque<(u64, u32)>,
+    /// Blocks appended since the lane was opened.
+    pub appended: u64,
+    /// `appended` at the sequence number of the last checkpoint.
+    pub appended_at_point: u64,
+    /// Header buffers to use again, by their length in blocks.
+    spare: [Vec<Buf>; MAX_RECORD_HEADER],
+    /// Vectors to use again.
+    spare_entries: Vec<Vec<Entry>>,
+    spare_parts: Vec<Vec<Part>>,
+}
+
+impl Log {
+    pub fn new(epoch: u64, sequence: u64) -> Self {
+        Self {
+            epoch,
+            next: sequence + 1,
+            retired: sequence,
+            durable: sequence,
+            within_group: false,
+            heads: [None; STREAMS as usize],
+            records: VecDeque::new(),
+            opened: VecDeque::new(),
+            appended: 0,
+            appended_at_point: 0,
+            spare: Default::default(),
+            spare_entries: Vec::new(),
+            spare_parts: Vec::new(),
+        }
+    }
+
+    pub fn head(&self, stream: u8) -> Option<u32> {
+        self.heads.get(usize::from(stream)).copied().flatten()
+    }
+
+    pub fn set_head(&mut self, stream: u8, segment: Option<u32>) {
+        if let Some(head) = self.heads.get_mut(usize::from(stream)) {
+            *head = segment;
+        }
+    }
+
+    /// The record of a sequence number that is not retired yet.
+    pub fn record_mut(&mut self, sequence: u64) -> Option<&mut Record> {
+        let first = self.records.front()?.sequence;
+        self.records.get_mut(usize::try_from(sequence.checked_sub(first)?).ok()?)
+    }
+
+    pub fn entries(&mut self) -> Vec<Entry> {
+        self.spare_entries.pop().unwrap_or_default()
+    }
+
+    pub fn parts(&mut self) -> Vec<Part> {
+        self.spare_parts.pop().unwrap_or_default()
+    }
+
+    fn header_buf(&mut self, blocks: usize) -> Buf {
+        let spare = self.spare.get_mut(blocks - 1).and_then(Vec::pop);
+        spare.unwrap_or_else(|| Buf::new(blocks * BLOCK_SIZE))
+    }
+
+    /// Takes the vectors and the header of a retired record back for the next ones.
+    pub fn recycle(&mut self, record: &mut Record, header: Option<Buf>) {
+        const KEEP: usize = 64;
+        let mut entries = std::mem::take(&mut record.entries);
+        let mut parts = std::mem::take(&mut record.parts);
+        if self.spare_entries.len() < KEEP {
+            entries.clear();
+            self.spare_entries.push(entries);
+            parts.clear();
+            self.spare_parts.push(parts);
+        }
+        if let Some(header) = header
+            && let Some(spare) = self.spare.get_mut((header.len() / BLOCK_SIZE).wrapping_sub(1))
+            && spare.len() < KEEP
+        {
+            spare.push(header);
+        }
+    }
+
+    /// Where each stream goes on after the last retired record. A stream whose next record opens a segment has no head:
+    /// recovery finds that segment on the reserve list.
+    pub fn heads_after_retired(&self, segments: &Segments) -> Vec<Option<Head>> {
+        (0..STREAMS)
+            .map(|stream| match self.records.iter().find(|record| record.stream == stream) {
+                Some(record) if record.opens(segments) => None,
+                Some(record) => Some(Head {
+                    segment: segments.of(record.addr),
+                    offset: segments.offset(record.addr),
+                }),
+                None => self
+                    .head(stream)
+                    .map(|segment| Head { segment, offset: segments.at(segment).written }),
+            })
+            .collect()
+    }
+}
+
+/// The most payload blocks of a record that fits into `room` blocks.
+pub(crate) fn payload_that_fits(kind: Kind, room: u32, width: PointerWidth) -> usize {
+    let room = room as usize;
+    let mut payload = room.saturating_sub(1).min(MAX_RECORD_PAYLOAD);
+    while payload > 0 && payload + header_blocks(kind, payload, width) > room {
+        payload -= 1;
+    }
+    payload
+}
+
+/// What a record consists of, before it has its place.
+pub(crate) struct Draft {
+    pub kind: Kind,
+    pub stream: u8,
+    pub continues: bool,
+    /// Write durably.
+    pub durable: bool,
+    pub entries: Vec<Entry>,
+    pub parts: Vec<Part>,
+    /// The payload, in the order of the entries.
+    pub payload: Bufs,
+}
+
+impl Lane {
+    /// Blocks left in the open segment of a stream.
+    pub fn room(&self, stream: u8) -> u32 {
+        let written = self.log.head(stream).map(|id| self.segments.at(id).written);
+        written.map_or(0, |written| self.segments.blocks() - written)
+    }
+
+    /// Segments that checkpoints need: this one and, after a crash in the middle of it, recovery's.
+    pub fn checkpoint_segments(&self) -> usize {
+        let stats = self.map.stats();
+        let table = self.segments.count() as usize / 128 + 2;
+        let blocks = 2 * (stats.dirty + stats.frozen + table) + 64;
+        blocks.div_ceil(self.segments.blocks() as usize) + 1
+    }
+
+    /// Whether a stream may open another segment and still leave the others what they need to make progress.
+    pub fn may_open(&self, stream: u8) -> bool {
+        let keep = match stream {
+            STREAM_MAP => 0,
+            STREAM_RELOCATE => self.checkpoint_segments(),
+            _ => self.checkpoint_segments() + 2,
+        };
+        self.segments.reserved() > keep
+    }
+
+    /// Makes sure that a record with some payload fits into the stream's open segment; opens the next one if need be
+    /// and allowed. Returns how many payload blocks fit, or `None` when there is no space now.
+    pub fn prepare(&mut self, stream: u8, kind: Kind, entries: usize) -> Option<usize> {
+        let width = self.geometry.width;
+        let fits = |room: u32| {
+            if kind.has_payload() {
+                payload_that_fits(kind, room, width)
+            } else if header_blocks(kind, entries, width) <= room as usize {
+                entries
+            } else {
+                0
+            }
+        };
+        let fit = fits(self.room(stream));
+        if fit > 0 {
+            return Some(fit);
+        }
+        if !self.may_open(stream) {
+            return None;
+        }
+        if let Some(old) = self.log.head(stream) {
+            self.segments.seal(old);
+        }
+        let id = self.segments.open()?;
+        self.log.set_head(stream, Some(id));
+        self.log.opened.push_back((self.log.next, id));
+        Some(fits(self.segments.blocks()))
+    }
+
+    /// Gives a drafted record its sequence number and its place and sends it. The stream's open segment has room for it.
+    pub fn append(&mut self, draft: Draft) -> u64 {
+        let Draft { kind, stream, continues, durable, entries, parts, payload } = draft;
+        let Some(segment) = self.log.head(stream) else {
+            unreachable!("append to stream {stream} without a segment")
+        };
+        let header_len = header_blocks(kind, entries.len(), self.geometry.width);
+        let header_blocks = u32::try_from(header_len).unwrap_or(u32::MAX);
+        let payload_blocks = if kind.has_payload() { entries.len() } else { 0 };
+        let payload_blocks = u32::try_from(payload_blocks).unwrap_or(u32::MAX);
+        let addr = self.segments.addr(segment, self.segments.at(segment).written);
+        let sequence = self.log.next;
+        self.log.next += 1;
+        self.segments.append(segment, header_blocks + payload_blocks, sequence);
+        self.log.appended += u64::from(header_blocks + payload_blocks);
+        self.counters.records += 1;
+        self.counters.log_blocks += u64::from(header_blocks + payload_blocks);
+
+        let mut header = self.log.header_buf(header_len);
+        encode(
+            &Header {
+                kind,
+                stream,
+                flags: if continues { FLAG_CONTINUES } else { 0 },
+                header_blocks: u16::try_from(header_len).unwrap_or(u16::MAX),
+                payload_blocks,
+                entries: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+                volume: self.geometry.superblock.volume,
+                lane: self.geometry.superblock.lane,
+                sequence,
+                epoch: self.log.epoch,
+                durable: self.log.durable,
+                addr,
+                segment,
+                generation: self.segments.at(segment).generation,
+            },
+            &entries,
+            self.geometry.width,
+            &self.geometry.csum,
+            &mut header,
+        );
+        let mut bufs = Bufs::with_capacity(1 + payload.len());
+        bufs.push(header);
+        bufs.extend(payload);
+        debug_assert_eq!(
+            bufs.iter().map(|buf| buf.len()).sum::<usize>(),
+            (header_blocks + payload_blocks) as usize * BLOCK_SIZE
+        );
+        let (device, offset) = profile::locate(&self.geometry.superblock, addr);
+        self.log.records.push_back(Record {
+            sequence,
+            kind,
+            stream,
+            continues,
+            addr,
+            header_blocks,
+            entries,
+            parts,
+            written: false,
+            durable,
+            applied: 0,
+            at: 0,
+            bufs: Bufs::new(),
+        });
+        self.queue.push(Op {
+            tag: tag(Class::Record, sequence),
+            device,
+            offset,
+            action: Action::Write { bufs, durable },
+        });
+        sequence
+    }
+}

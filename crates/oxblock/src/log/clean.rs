@@ -1,0 +1,474 @@
+//! Cleaning: moving what is live out of a segment so that it can be reused.
+//!
+//! The victim is the sealed segment with the least in it. Its records are walked front to back; a block is live where the
+//! map still points to it. Live data blocks are copied into `relocate` records, which carry the old address and take
+//! effect, live and at replay, only where the map still points there: a write that came meanwhile wins. Live nodes are
+//! not copied: they are marked, and the next checkpoint writes them to a new place anyway.
+//!
+//! Cleaning keeps pace with writing. For every block written it owes as many moved blocks as the victim's fill says it
+//! takes to win a block back, times a factor that grows as free space shrinks. There is an equilibrium, so throughput is
+//! steady: writes wait only if the debt is not paid while space is at its minimum.
+
+use std::collections::VecDeque;
+
+use smallvec::smallvec;
+
+use crate::device::{Action, Buf, Bufs, Done, Op};
+use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD};
+use crate::format::pointer::identity;
+use crate::format::record::{Entry, Header, Kind, claimed_blocks, decode};
+use crate::lane::{Class, Lane, Waiter, tag};
+use crate::log::append::{Draft, STREAM_DATA, STREAM_RELOCATE};
+use crate::log::segments::State;
+use crate::map::{Key, Miss};
+use crate::profile;
+
+/// Entries looked at in one step of the lane, so that requests are not held up.
+const ENTRIES_PER_STEP: usize = 1024;
+
+/// A record of the victim that is being looked through.
+#[derive(Debug)]
+struct Open {
+    header: Header,
+    entries: Vec<Entry>,
+    next: usize,
+}
+
+/// The segment being cleaned.
+#[derive(Debug)]
+struct Victim {
+    segment: u32,
+    /// Next block to look at.
+    at: u32,
+    /// What has been read of it, from block `start` on.
+    window: Option<Buf>,
+    start: u32,
+    reading: bool,
+    /// What the first record says; others in the segment are left from earlier lives.
+    generation: Option<u64>,
+    sequence: u64,
+    open: Option<Open>,
+}
+
+/// The cleaner of a lane.
+#[derive(Debug, Default)]
+pub(crate) struct Cleaner {
+    victim: Option<Victim>,
+    /// Blocks to move before writes are even with cleaning again.
+    owed: f64,
+    /// Live blocks collected for the next record.
+    entries: Vec<Entry>,
+    payload: Option<Buf>,
+    /// Segments walked through, with the last record that moved something out of them, and the checkpoint after which
+    /// nothing must be left.
+    walked: VecDeque<(u32, u64, u64)>,
+    /// A payload buffer to use again.
+    spare: Option<Buf>,
+}
+
+impl Lane {
+    /// Segments that can be written sooner or later without cleaning, in blocks.
+    fn available(&self) -> u64 {
+        let segments = self.segments.reserved() + self.segments.free() + self.segments.pending();
+        segments as u64 * u64::from(self.segments.blocks()) + u64::from(self.room(STREAM_DATA))
+    }
+
+    /// Available blocks below which writes wait for cleaning, and those from which it has nothing to do.
+    fn watermarks(&self) -> (u64, u64) {
+        let low = self.checkpoint_segments() as u64 + 4;
+        let span = u64::from(self.segments.count() / 16).max(4);
+        let blocks = u64::from(self.segments.blocks());
+        (low * blocks, (low + span) * blocks)
+    }
+
+    /// Blocks were written: cleaning owes its share.
+    pub fn pace_spend(&mut self, blocks: u64) {
+        let (low, high) = self.watermarks();
+        let available = self.available();
+        if available >= high {
+            self.cleaner.owed = 0.0;
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a ratio, far from the limits of f64")]
+        let (pressure, blocks, segment) = (
+            (high - available.max(low)) as f64 / (high - low) as f64,
+            blocks as f64,
+            f64::from(self.segments.blocks()),
+        );
+        let live = self
+            .cleaner
+            .victim
+            .as_ref()
+            .map_or(0.5, |victim| f64::from(self.segments.at(victim.segment).live) / segment);
+        let cost = live / (1.0 - live).max(0.05);
+        let owed = self.cleaner.owed + blocks * cost.max(0.1) * 2.0 * pressure;
+        self.cleaner.owed = owed.min(2.0 * segment);
+    }
+
+    /// Whether a write may go on, or waits for cleaning.
+    pub fn pace_allows(&self) -> bool {
+        let (low, _) = self.watermarks();
+        self.available() > low || self.cleaner.owed < 1024.0 || !self.cleaning()
+    }
+
+    /// True when the cleaner has something to work on.
+    fn cleaning(&self) -> bool {
+        self.cleaner.victim.is_some() || !self.cleaner.walked.is_empty()
+    }
+
+    /// Cleans as much as is owed, or can be done now; true when anything was.
+    pub fn advance_cleaner(&mut self) -> bool {
+        if self.geometry.read_only || self.latched.is_some() || !self.begun() {
+            return false;
+        }
+        self.settle_walked();
+        let (low, high) = self.watermarks();
+        let available = self.available();
+        if self.cleaner.victim.is_none() {
+            if available >= high {
+                return self.send_moved();
+            }
+            self.cleaner.victim = self.choose_victim().map(|segment| Victim {
+                segment,
+                at: 0,
+                window: None,
+                start: 0,
+                reading: false,
+                generation: None,
+                sequence: 0,
+                open: None,
+            });
+        }
+        let Some(mut victim) = self.cleaner.victim.take() else { return false };
+        let mut any = false;
+        let mut budget = ENTRIES_PER_STEP;
+        while (self.cleaner.owed > 0.0 || available <= low) && budget > 0 {
+            match self.walk(&mut victim, &mut budget) {
+                Walk::On => any = true,
+                Walk::Wait => break,
+                Walk::End => {
+                    self.end_victim(&victim);
+                    return true;
+                }
+            }
+        }
+        self.cleaner.victim = Some(victim);
+        any
+    }
+
+    /// The sealed segment with the least in it, if emptying it wins anything.
+    fn choose_victim(&self) -> Option<u32> {
+        let limit = self.segments.blocks() / 16 * 15;
+        self.segments
+            .iter()
+            .filter(|(id, segment)| {
+                segment.state == State::Sealed
+                    && !segment.damaged
+                    && segment.sealed <= self.log.retired
+                    && segment.live + segment.table <= limit
+                    && !self.cleaner.walked.iter().any(|(walked, ..)| walked == id)
+            })
+            .min_by_key(|(_, segment)| segment.live + segment.table)
+            .map(|(id, _)| id)
+    }
+
+    /// One step through the victim.
+    fn walk(&mut self, victim: &mut Victim, budget: &mut usize) -> Walk {
+        if victim.reading {
+            return Walk::Wait;
+        }
+        if let Some(mut open) = victim.open.take() {
+            let outcome = self.move_live(victim, &mut open, budget);
+            victim.open = match outcome {
+                Walk::On if open.next >= open.entries.len() => {
+                    let header = u32::from(open.header.header_blocks);
+                    victim.at += header + open.header.payload_blocks;
+                    None
+                }
+                _ => Some(open),
+            };
+            return outcome;
+        }
+        let live = self.segments.at(victim.segment);
+        let empty = live.live + live.table == 0;
+        if victim.at >= self.segments.blocks() || (empty && self.cleaner.entries.is_empty()) {
+            return Walk::End;
+        }
+        match self.next_record(victim) {
+            Next::Read => {
+                self.read_window(victim);
+                Walk::On
+            }
+            Next::Record(header, entries) => {
+                victim.generation = Some(header.generation);
+                victim.sequence = header.sequence;
+                victim.open = Some(Open { header, entries, next: 0 });
+                Walk::On
+            }
+            Next::Nothing => {
+                // Past the end of what was written, or damage: look for the next header from the next block on.
+                *budget -= 1;
+                victim.at += 1;
+                Walk::On
+            }
+        }
+    }
+
+    /// The record at the victim's position, as far as the window shows it.
+    fn next_record(&self, victim: &Victim) -> Next {
+        let Some(window) = &victim.window else { return Next::Read };
+        let end = victim.start + u32::try_from(window.len() / BLOCK_SIZE).unwrap_or(0);
+        let limit = self.segments.blocks();
+        if victim.at < victim.start || victim.at >= end {
+            return Next::Read;
+        }
+        let bytes = window.get((victim.at - victim.start) as usize * BLOCK_SIZE..).unwrap_or(&[]);
+        let Some(claimed) = claimed_blocks(bytes) else { return Next::Nothing };
+        if bytes.len() < claimed * BLOCK_SIZE {
+            return if end < limit { Next::Read } else { Next::Nothing };
+        }
+        let addr = self.segments.addr(victim.segment, victim.at);
+        let Ok((header, entries)) = decode(bytes, addr, self.geometry.width, &self.geometry.csum)
+        else {
+            return Next::Nothing;
+        };
+        let ours = header.volume == self.geometry.superblock.volume
+            && header.lane == self.geometry.superblock.lane
+            && victim.generation.is_none_or(|generation| generation == header.generation)
+            && header.sequence > victim.sequence;
+        let blocks = usize::from(header.header_blocks) + header.payload_blocks as usize;
+        if !ours || victim.at as usize + blocks > limit as usize {
+            return Next::Nothing;
+        }
+        if bytes.len() < blocks * BLOCK_SIZE {
+            return Next::Read;
+        }
+        Next::Record(header, entries)
+    }
+
+    /// Reads on from the victim's position.
+    fn read_window(&mut self, victim: &mut Victim) {
+        let least = u32::try_from(MAX_RECORD_HEADER + MAX_RECORD_PAYLOAD).unwrap_or(u32::MAX);
+        let count = self.tuning.window_blocks.max(least).min(self.segments.blocks() - victim.at);
+        let len = count as usize * BLOCK_SIZE;
+        let buf = match victim.window.take() {
+            Some(buf) if buf.len() == len => buf,
+            _ => Buf::new(len),
+        };
+        victim.start = victim.at;
+        victim.reading = true;
+        self.segments.pin(victim.segment);
+        let addr = self.segments.addr(victim.segment, victim.at);
+        let (device, offset) = profile::locate(&self.geometry.superblock, addr);
+        self.queue.push(Op {
+            tag: tag(Class::Clean, 0),
+            device,
+            offset,
+            action: Action::Read(smallvec![buf]),
+        });
+    }
+
+    /// The window has come. A failed read looks like nothing: what is live there stays, and the segment is left alone.
+    pub fn window_read(&mut self, mut done: Done) {
+        let Some(victim) = self.cleaner.victim.as_mut() else {
+            unreachable!("a window without a victim")
+        };
+        victim.reading = false;
+        let mut buf = done.bufs.pop();
+        if done.result.is_err()
+            && let Some(buf) = &mut buf
+        {
+            buf.fill(0);
+        }
+        victim.window = buf;
+        self.segments.unpin(victim.segment);
+    }
+
+    /// Moves what is live of the open record.
+    fn move_live(&mut self, victim: &Victim, open: &mut Open, budget: &mut usize) -> Walk {
+        let first =
+            self.segments.addr(victim.segment, victim.at) + u64::from(open.header.header_blocks);
+        while let Some(entry) = open.entries.get(open.next) {
+            if *budget == 0 {
+                return Walk::Wait;
+            }
+            let addr = first + open.next as u64;
+            let moved = match open.header.kind {
+                Kind::Data | Kind::Relocate => self.move_block(victim, entry.id, addr),
+                Kind::Map => self.mark_node(entry.id, addr),
+                Kind::Trim | Kind::Zero | Kind::Pad => Ok(true),
+            };
+            match moved {
+                Ok(true) => {}
+                Ok(false) => return Walk::Wait,
+                Err(miss) if self.fetches.is_lost(miss.key) => {}
+                Err(miss) => {
+                    self.fetch(miss, Waiter::Loop);
+                    return Walk::Wait;
+                }
+            }
+            *budget -= 1;
+            open.next += 1;
+        }
+        Walk::On
+    }
+
+    /// Collects one data block if it is live; false when it must wait for space.
+    fn move_block(&mut self, victim: &Victim, block: u64, addr: u64) -> Result<bool, Miss> {
+        let pointer = self.map.get(block)?;
+        if pointer.addr != addr {
+            return Ok(true);
+        }
+        let offset = (self.segments.offset(addr) - victim.start) as usize * BLOCK_SIZE;
+        let window = victim.window.as_ref().map_or(&[][..], |window| &**window);
+        let Some(data) = window.get(offset..offset + BLOCK_SIZE) else { return Ok(true) };
+        if self.geometry.csum.of(identity::data(block), data) != pointer.csum {
+            // Stays where it is: reads of it fail with its address, and nothing else is lost.
+            self.counters.checksum_errors += 1;
+            self.segments.set_damaged(victim.segment);
+            return Ok(true);
+        }
+        let full = self.cleaner.entries.len() >= MAX_RECORD_PAYLOAD.min(self.move_leaves());
+        if full && !self.send_moved() {
+            return Ok(false);
+        }
+        let cleaner = &mut self.cleaner;
+        let spare = &mut cleaner.spare;
+        let payload = cleaner.payload.get_or_insert_with(|| {
+            spare.take().unwrap_or_else(|| Buf::new(MAX_RECORD_PAYLOAD * BLOCK_SIZE))
+        });
+        let at = cleaner.entries.len() * BLOCK_SIZE;
+        if let Some(target) = payload.get_mut(at..at + BLOCK_SIZE) {
+            target.copy_from_slice(data);
+        }
+        cleaner.entries.push(Entry { id: block, csum: pointer.csum, aux: addr });
+        cleaner.owed -= 1.0;
+        Ok(true)
+    }
+
+    /// Blocks of a relocation when each is in a leaf of its own.
+    fn move_leaves(&self) -> usize {
+        self.map.record_leaves().max(1)
+    }
+
+    /// Has the next checkpoint move a node if it is live; false when it must wait for one.
+    fn mark_node(&mut self, id: u64, addr: u64) -> Result<bool, Miss> {
+        let Some((table, level, index)) = identity::parse_node(id) else { return Ok(true) };
+        if table {
+            let index = usize::try_from(index).unwrap_or(usize::MAX);
+            let place = self.table.level(level).get(index).map(|pointer| pointer.addr);
+            if place == Some(addr) {
+                // Writing any block of entries rewrites the pointers above it.
+                let shift = self.geometry.width.fanout_shift() * u32::from(level);
+                self.segments.rewrite_table(index << shift);
+            }
+            return Ok(true);
+        }
+        let key = Key { level, index };
+        if self.map.node_addr(key)? != addr {
+            return Ok(true);
+        }
+        if self.map.stats().dirty >= self.map.dirty_limit() {
+            return Ok(false);
+        }
+        self.map.rewrite(key)?;
+        Ok(true)
+    }
+
+    /// Sends what has been collected; true when something was sent.
+    fn send_moved(&mut self) -> bool {
+        let count = self.cleaner.entries.len();
+        if count == 0 {
+            return false;
+        }
+        let Some(fit) = self.prepare(STREAM_RELOCATE, Kind::Relocate, count) else {
+            return false;
+        };
+        let mut entries = std::mem::take(&mut self.cleaner.entries);
+        let Some(mut payload) = self.cleaner.payload.take() else {
+            unreachable!("moved blocks without a payload")
+        };
+        if fit < count {
+            let tail = payload.split_off(fit * BLOCK_SIZE);
+            let mut next = Buf::new(MAX_RECORD_PAYLOAD * BLOCK_SIZE);
+            let len = (count - fit) * BLOCK_SIZE;
+            if let (Some(to), Some(from)) = (next.get_mut(..len), tail.get(..len)) {
+                to.copy_from_slice(from);
+            }
+            self.cleaner.payload = Some(next);
+            self.cleaner.entries = entries.split_off(fit);
+        }
+        payload.truncate(fit.min(count) * BLOCK_SIZE);
+        self.counters.relocated_blocks += entries.len() as u64;
+        let parts = self.log.parts();
+        self.append(Draft {
+            kind: Kind::Relocate,
+            stream: STREAM_RELOCATE,
+            continues: false,
+            durable: false,
+            entries,
+            parts,
+            payload: smallvec![payload],
+        });
+        true
+    }
+
+    /// A relocation is applied; its payload comes back.
+    pub fn relocated(&mut self, bufs: Bufs) {
+        self.cleaner.spare =
+            bufs.into_iter().next().filter(|buf| buf.len() == MAX_RECORD_PAYLOAD * BLOCK_SIZE);
+    }
+
+    /// The victim has been walked through; what was moved settles later.
+    fn end_victim(&mut self, victim: &Victim) {
+        // What is still collected leaves with the next record at the latest.
+        let last = self.log.next;
+        let point = self.point.durable.generation;
+        self.cleaner.walked.push_back((victim.segment, last, point));
+    }
+
+    /// Judges walked segments once all that was moved out of them is applied: what still lives there then is nodes that
+    /// the next checkpoint moves, or blocks that cannot be moved.
+    fn settle_walked(&mut self) {
+        if !self.cleaner.entries.is_empty() && self.cleaner.victim.is_none() {
+            self.send_moved();
+        }
+        let collected = !self.cleaner.entries.is_empty();
+        for _ in 0..self.cleaner.walked.len() {
+            let Some((segment, last, point)) = self.cleaner.walked.pop_front() else { return };
+            let state = self.segments.at(segment);
+            if state.state != State::Sealed || state.live + state.table == 0 {
+                self.counters.cleaned_segments += 1;
+                continue;
+            }
+            // A checkpoint that froze before the walk was over may not have moved the nodes.
+            let settled = !collected
+                && self.log.retired >= last.min(self.log.next - 1)
+                && self.point.durable.generation >= point + 2;
+            if settled {
+                self.segments.set_damaged(segment);
+            } else {
+                self.cleaner.walked.push_back((segment, last, point));
+            }
+        }
+    }
+}
+
+/// What a step through the victim came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Walk {
+    /// Something was done.
+    On,
+    /// Something must come first: a window, a node, space, a checkpoint.
+    Wait,
+    /// The victim is walked through.
+    End,
+}
+
+/// What is at the victim's position.
+enum Next {
+    /// More must be read to tell.
+    Read,
+    Record(Header, Vec<Entry>),
+    Nothing,
+}

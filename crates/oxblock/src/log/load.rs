@@ -1,0 +1,251 @@
+//! Opening a lane: superblocks, segment table, and the state that recovery starts from.
+
+use std::io;
+use std::time::Duration;
+
+use zerocopy::FromBytes;
+
+use crate::csum::Csum;
+use crate::device::{Action, Buf, IoQueue, Op};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::foreign;
+use crate::format::layout::{
+    BLOCK_BYTES, BLOCK_SIZE, SEGMENTS_PER_BLOCK, SUPERBLOCK_SIZE, SUPERBLOCK_SLOTS,
+};
+use crate::format::pointer::{Pointer, PointerWidth, identity};
+use crate::format::segment::SegmentEntry;
+use crate::format::superblock::{Superblock, offsets};
+use crate::log::segments::Segments;
+use crate::log::table::Table;
+use crate::profile;
+
+/// Reads on a queue that has nothing else to do, one at a time.
+pub(crate) struct Reader<'a> {
+    pub queue: &'a mut dyn IoQueue,
+}
+
+impl Reader<'_> {
+    /// Reads `len` bytes at `offset` of device 0.
+    pub fn read(&mut self, offset: u64, len: usize) -> io::Result<Buf> {
+        let bufs = smallvec::smallvec![Buf::new(len)];
+        let mut done = self.run(Op { tag: 0, device: 0, offset, action: Action::Read(bufs) })?;
+        done.pop().ok_or_else(|| io::Error::other("a read lost its buffer"))
+    }
+
+    /// Writes durably at `offset` of device 0.
+    pub fn write(&mut self, offset: u64, buf: Buf) -> io::Result<()> {
+        let action = Action::Write { bufs: smallvec::smallvec![buf], durable: true };
+        self.run(Op { tag: 0, device: 0, offset, action }).map(drop)
+    }
+
+    /// Runs one operation to its end.
+    fn run(&mut self, op: Op) -> io::Result<crate::device::Bufs> {
+        self.queue.push(op);
+        self.queue.submit();
+        let mut done = Vec::new();
+        loop {
+            self.queue.reap(&mut done);
+            if let Some(done) = done.pop() {
+                return done.result.map(|()| done.bufs);
+            }
+            self.queue.wait(Some(Duration::from_secs(1)));
+        }
+    }
+}
+
+/// One superblock slot, as found.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Byte offset on the device.
+    pub offset: u64,
+    /// What is there: nothing of ours, a superblock, or why it is not valid.
+    pub found: Result<Option<Superblock>>,
+}
+
+/// Reads all slots of lane 0. The second area is where the superblocks of the first say that the device ends, or else at
+/// the device's present end.
+pub(crate) fn read_slots(queue: &mut dyn IoQueue) -> Result<Vec<Slot>> {
+    let size = queue.limits().first().map_or(0, |limits| limits.size);
+    let mut reader = Reader { queue };
+    let mut slots: Vec<Slot> = Vec::new();
+    for area in 0..2 {
+        let recorded = slots.iter().find_map(|slot| {
+            let superblock = slot.found.as_ref().ok()?.as_ref()?;
+            Some(superblock.devices.first()?.size)
+        });
+        let size = recorded.unwrap_or(size);
+        for generation in 0..SUPERBLOCK_SLOTS {
+            let offset = offsets(0, generation, size).get(area).copied().unwrap_or(0);
+            let found = match reader.read(offset, SUPERBLOCK_SIZE) {
+                Ok(bytes) => Superblock::decode(&bytes),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+                Err(error) => {
+                    Err(Error::io(format!("reading the superblock at offset {offset}"), error))
+                }
+            };
+            slots.push(Slot { offset, found });
+        }
+    }
+    Ok(slots)
+}
+
+/// The newest valid superblock among `slots`.
+///
+/// One device decides by itself: a superblock is only written when everything that it points to is durable, so any valid
+/// one is complete, and the newest holds the most.
+pub(crate) fn choose_superblock(queue: &mut dyn IoQueue, slots: &[Slot]) -> Result<Superblock> {
+    let valid = slots.iter().filter_map(|slot| slot.found.as_ref().ok()?.as_ref());
+    let Some(newest) = valid.max_by_key(|superblock| superblock.checkpoint.generation) else {
+        // A version or feature that is unknown says more than damage does.
+        let errors: Vec<&Error> =
+            slots.iter().filter_map(|slot| slot.found.as_ref().err()).collect();
+        let telling = errors.iter().find(|error| error.kind() == ErrorKind::Unsupported);
+        if let Some(error) = telling.or(errors.first()) {
+            return Err((*error).clone().context("no valid superblock is left"));
+        }
+        let what = describe_foreign(queue)?;
+        return Err(Error::new(
+            ErrorKind::NotAVolume,
+            match what {
+                Some(what) => format!("not an oxblock volume: this is {what}"),
+                None => "not an oxblock volume: there is nothing on it".into(),
+            },
+        ));
+    };
+    let size = queue.limits().first().map_or(0, |limits| limits.size);
+    let recorded = newest.devices.first().map_or(0, |device| device.size);
+    if size < recorded {
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "the device has {size} bytes, but the volume was made on {recorded}; it has been cut short: \
+                 restore its full length first"
+            ),
+        ));
+    }
+    let slots_end = newest.data_start
+        + u64::from(newest.segments) * u64::from(newest.segment_blocks) * BLOCK_BYTES;
+    if newest.devices.len() != 1 || newest.lanes != 1 || slots_end > recorded {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "the volume has several devices or lanes, which this version cannot open",
+        ));
+    }
+    Ok(newest.clone())
+}
+
+/// What a device that is not ours holds.
+pub(crate) fn describe_foreign(queue: &mut dyn IoQueue) -> Result<Option<String>> {
+    let size = queue.limits().first().map_or(0, |limits| limits.size);
+    let mut reader = Reader { queue };
+    foreign::identify(
+        &mut |offset, len| {
+            // A device's size is a multiple of the block size; whole blocks are read and cut.
+            let whole = len.next_multiple_of(BLOCK_SIZE);
+            let bytes = reader
+                .read(offset, whole)
+                .map_err(|error| Error::io(format!("reading at offset {offset}"), error))?;
+            Ok(bytes.get(..len).unwrap_or(&bytes).to_vec())
+        },
+        size,
+    )
+}
+
+/// Damage that was met while loading; opening for use stops at the first, checking goes on.
+#[derive(Debug, Clone)]
+pub(crate) struct TableDamage {
+    pub level: u8,
+    pub index: u32,
+    pub pointer: Pointer,
+    pub got: Option<u128>,
+}
+
+/// Reads the segment table of `superblock`; blocks that do not verify are listed and count as empty.
+pub(crate) fn load_table(
+    queue: &mut dyn IoQueue,
+    superblock: &Superblock,
+    csum: &Csum,
+) -> Result<(Table, Vec<SegmentEntry>, Vec<TableDamage>)> {
+    let width = PointerWidth::for_csum(superblock.csum.width());
+    let mut table = Table::new(width, superblock.segments);
+    let point = &superblock.checkpoint;
+    if table.height() != point.table_height {
+        return Err(Error::new(ErrorKind::Corrupt, "the segment table has the wrong height"));
+    }
+    let mut damage = Vec::new();
+    let mut reader = Reader { queue };
+    let top = table.height() - 1;
+    table.set(top, 0, point.table_root);
+    let mut entries = vec![SegmentEntry::default(); superblock.segments as usize];
+    let limit = u64::from(superblock.segments) * u64::from(superblock.segment_blocks);
+    for level in (0..=top).rev() {
+        let pointers: Vec<Pointer> = table.level(level).to_vec();
+        for (index, pointer) in (0u32..).zip(pointers) {
+            if pointer.is_null() {
+                continue;
+            }
+            let id = identity::node(true, level, u64::from(index));
+            let (_, offset) = profile::locate(superblock, pointer.addr);
+            let bytes =
+                if pointer.addr < limit { reader.read(offset, BLOCK_SIZE).ok() } else { None };
+            let got = bytes.as_ref().map(|bytes| csum.of(id, bytes));
+            let Some(bytes) = bytes.filter(|_| got == Some(pointer.csum)) else {
+                damage.push(TableDamage { level, index, pointer, got });
+                continue;
+            };
+            if level > 0 {
+                table.decode(level, index, &bytes);
+                continue;
+            }
+            let first = index as usize * SEGMENTS_PER_BLOCK;
+            if let Ok(stored) = <[SegmentEntry]>::ref_from_bytes(&bytes) {
+                for (slot, entry) in entries.iter_mut().skip(first).zip(stored) {
+                    *slot = *entry;
+                }
+            }
+        }
+    }
+    Ok((table, entries, damage))
+}
+
+/// The segments in the state of the checkpoint.
+pub(crate) fn build_segments(
+    superblock: &Superblock,
+    table: &Table,
+    entries: Vec<SegmentEntry>,
+) -> Result<Segments> {
+    let point = &superblock.checkpoint;
+    let limit = superblock.segment_blocks;
+    if entries.iter().any(|entry| entry.live.get() > limit || entry.written.get() > limit) {
+        return Err(Error::new(ErrorKind::Corrupt, "the segment table counts more than fits"));
+    }
+    let mut used = vec![false; superblock.segments as usize];
+    let named =
+        point.reserve.iter().copied().chain(point.heads.iter().flatten().map(|h| h.segment));
+    for id in named {
+        let seen = used.get_mut(id as usize).map(|used| std::mem::replace(used, true));
+        if seen != Some(false) {
+            return Err(Error::new(ErrorKind::Corrupt, "the checkpoint names a segment twice"));
+        }
+    }
+    if let Some(id) = point
+        .reserve
+        .iter()
+        .find(|id| entries.get(**id as usize).is_none_or(|entry| entry.live.get() != 0))
+    {
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("segment {id} is on the reserve list and in use"),
+        ));
+    }
+    let mut segments = Segments::new(entries, superblock.segment_blocks.trailing_zeros());
+    for addr in table.addresses() {
+        segments.table_moved(0, addr);
+    }
+    for head in point.heads.iter().flatten() {
+        segments.set_open(head.segment, head.offset);
+    }
+    segments.set_reserve(&point.reserve);
+    segments.settle();
+    Ok(segments)
+}

@@ -1,0 +1,356 @@
+//! Recovery: every valid record after the checkpoint, in order, up to the first gap.
+//!
+//! The next record is either where one of the streams goes on, or at the start of the next segment of the reserve list;
+//! nowhere else. So recovery reads the tail and nothing but the tail. It applies records with the same code as
+//! retirement. An atomic group is applied as a whole or not at all. What follows the gap is dead: the epoch that begins
+//! now makes sure that it never comes back.
+//!
+//! A gap is where power was lost. But if a later record says that the missing one was durable when it was written, then
+//! it is not missing because of a power cut: it has been damaged, and going on without it would silently lose what was
+//! promised. Such a volume does not open unless the caller accepts to go back to the state before the damage.
+
+use std::io;
+
+use hashbrown::HashMap;
+
+use crate::complete::apply::{Progress, apply};
+use crate::device::Buf;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::layout::BLOCK_SIZE;
+use crate::format::pointer::identity;
+use crate::format::record::{Entry, FLAG_CONTINUES, Header, Kind, claimed_blocks, decode};
+use crate::lane::Lane;
+use crate::log::append::STREAMS;
+use crate::log::load::Reader;
+use crate::map::Miss;
+use crate::profile;
+
+/// Blocks of one read of the tail.
+const WINDOW: u32 = 512;
+/// Blocks behind a gap in which later records are looked for.
+const SEARCH: u32 = 4096;
+
+/// What recovery did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Records applied.
+    pub records: u64,
+    /// Of these, records that changed logical blocks.
+    pub changes: u64,
+    /// Bytes of log that they take.
+    pub bytes: u64,
+}
+
+/// A record that was found where it must be.
+struct Found {
+    header: Header,
+    entries: Vec<Entry>,
+    segment: u32,
+    /// It opens the next segment of the reserve list.
+    opens: bool,
+}
+
+/// Where the streams stand while an atomic group is collected.
+#[derive(Clone)]
+struct Cursor {
+    heads: [Option<(u32, u32)>; STREAMS as usize],
+    /// Segments taken from the reserve list.
+    taken: usize,
+    sequence: u64,
+}
+
+/// Windows on the segments of the tail.
+#[derive(Default)]
+struct Windows {
+    open: HashMap<u32, (u32, Buf)>,
+}
+
+impl Lane {
+    /// Replays the tail. `rollback` accepts damage in it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] for damage to what was durable; [`ErrorKind::Io`] when the tail cannot be read, since what
+    /// is there cannot be known then.
+    pub fn replay(&mut self, rollback: bool) -> Result<Replayed> {
+        let mut windows = Windows::default();
+        let mut replayed = Replayed::default();
+        let mut cursor = self.cursor();
+        let mut group: Vec<Found> = Vec::new();
+        let mut ahead = cursor.clone();
+        while let Some(found) = self.find_next(&ahead, &mut windows)? {
+            ahead.advance(&found);
+            let complete = found.header.flags & FLAG_CONTINUES == 0;
+            group.push(found);
+            if complete {
+                for found in group.drain(..) {
+                    self.replay_one(found, &mut replayed)?;
+                }
+                // What the group took from the reserve list is opened now.
+                ahead.taken = 0;
+                cursor = ahead.clone();
+            }
+        }
+        if !rollback {
+            self.look_for_damage(&cursor, &mut windows)?;
+        }
+        Ok(replayed)
+    }
+
+    fn cursor(&self) -> Cursor {
+        let mut heads = [None; STREAMS as usize];
+        for (head, segment) in heads.iter_mut().zip(self.log.heads) {
+            *head = segment.map(|id| (id, self.segments.at(id).written));
+        }
+        Cursor { heads, taken: 0, sequence: self.log.retired }
+    }
+
+    /// The record that follows `cursor`, if it is there and whole.
+    fn find_next(&mut self, cursor: &Cursor, windows: &mut Windows) -> Result<Option<Found>> {
+        let places =
+            cursor.heads.iter().flatten().map(|(segment, offset)| (*segment, *offset, false));
+        // Segments taken by the group so far are heads of the cursor, not yet opened.
+        let next = self.segments.peek_reserve(cursor.taken).map(|segment| (segment, 0, true));
+        let places: Vec<_> = places.chain(next).collect();
+        for (segment, offset, opens) in places {
+            if let Some(found) = self.record_at(cursor, segment, offset, opens, windows)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    fn record_at(
+        &mut self,
+        cursor: &Cursor,
+        segment: u32,
+        offset: u32,
+        opens: bool,
+        windows: &mut Windows,
+    ) -> Result<Option<Found>> {
+        let Some((header, entries, blocks)) = self.header_at(segment, offset, windows)? else {
+            return Ok(None);
+        };
+        let stream = cursor.heads.get(usize::from(header.stream)).copied();
+        let here = match stream {
+            None => false,
+            Some(head) => opens || head == Some((segment, offset)),
+        };
+        if header.sequence != cursor.sequence + 1
+            || header.epoch != self.point.durable.epoch
+            || header.segment != segment
+            || !here
+        {
+            return Ok(None);
+        }
+        let bytes = self.bytes_at(segment, offset, blocks, windows)?;
+        let payload = bytes.get(usize::from(header.header_blocks) * BLOCK_SIZE..).unwrap_or(&[]);
+        let whole = !header.kind.has_payload()
+            || payload.chunks_exact(BLOCK_SIZE).zip(&entries).all(|(data, entry)| {
+                let id = if header.kind == Kind::Map { entry.id } else { identity::data(entry.id) };
+                self.geometry.csum.of(id, data) == entry.csum
+            });
+        Ok(whole.then_some(Found { header, entries, segment, opens }))
+    }
+
+    /// A whole header of this volume at a place, and the blocks of its record.
+    fn header_at(
+        &mut self,
+        segment: u32,
+        offset: u32,
+        windows: &mut Windows,
+    ) -> Result<Option<(Header, Vec<Entry>, u32)>> {
+        let limit = self.segments.blocks();
+        if offset >= limit {
+            return Ok(None);
+        }
+        let addr = self.segments.addr(segment, offset);
+        let width = self.geometry.width;
+        let csum = self.geometry.csum;
+        let Some(claimed) = claimed_blocks(self.bytes_at(segment, offset, 1, windows)?) else {
+            return Ok(None);
+        };
+        let claimed = u32::try_from(claimed).unwrap_or(u32::MAX);
+        if offset.saturating_add(claimed) > limit {
+            return Ok(None);
+        }
+        let bytes = self.bytes_at(segment, offset, claimed, windows)?;
+        let Ok((header, entries)) = decode(bytes, addr, width, &csum) else { return Ok(None) };
+        let blocks = u32::from(header.header_blocks) + header.payload_blocks;
+        let superblock = &self.geometry.superblock;
+        let ours = header.volume == superblock.volume
+            && header.lane == superblock.lane
+            && offset.saturating_add(blocks) <= limit
+            && self.entries_in_range(&header, &entries);
+        Ok(ours.then_some((header, entries, blocks)))
+    }
+
+    fn entries_in_range(&self, header: &Header, entries: &[Entry]) -> bool {
+        let blocks = self.geometry.blocks;
+        entries.iter().all(|entry| match header.kind {
+            Kind::Data | Kind::Relocate => entry.id < blocks,
+            Kind::Trim | Kind::Zero => entry.id + entry.aux <= blocks,
+            Kind::Map | Kind::Pad => true,
+        })
+    }
+
+    fn bytes_at<'a>(
+        &mut self,
+        segment: u32,
+        offset: u32,
+        blocks: u32,
+        windows: &'a mut Windows,
+    ) -> Result<&'a [u8]> {
+        let held = windows.open.get(&segment).is_some_and(|(start, buf)| {
+            let end = start + u32::try_from(buf.len() / BLOCK_SIZE).unwrap_or(0);
+            *start <= offset && offset + blocks <= end
+        });
+        if !held {
+            let count = WINDOW.max(blocks).min(self.segments.blocks() - offset);
+            let (_, at) =
+                profile::locate(&self.geometry.superblock, self.segments.addr(segment, offset));
+            let mut reader = Reader { queue: self.queue.as_mut() };
+            let buf =
+                reader.read(at, count as usize * BLOCK_SIZE).map_err(|error: io::Error| {
+                    Error::io(format!("reading the log at offset {at}"), error)
+                })?;
+            if windows.open.len() > 8 {
+                windows.open.clear();
+            }
+            windows.open.insert(segment, (offset, buf));
+        }
+        let Some((start, buf)) = windows.open.get(&segment) else {
+            unreachable!("the window was just read")
+        };
+        let from = (offset - start) as usize * BLOCK_SIZE;
+        Ok(buf.get(from..from + blocks as usize * BLOCK_SIZE).unwrap_or(&[]))
+    }
+
+    /// Takes one record into the log's state and applies it.
+    fn replay_one(&mut self, found: Found, replayed: &mut Replayed) -> Result<()> {
+        let Found { header, entries, segment, opens } = found;
+        if opens {
+            if let Some(old) = self.log.head(header.stream) {
+                self.segments.seal(old);
+            }
+            let opened = self.segments.open();
+            assert_eq!(opened, Some(segment), "replay opens segments in order");
+            self.log.set_head(header.stream, Some(segment));
+            self.log.opened.push_back((header.sequence, segment));
+        }
+        self.segments.adopt_generation(segment, header.generation);
+        let blocks = u32::from(header.header_blocks) + header.payload_blocks;
+        self.segments.append(segment, blocks, header.sequence);
+        self.log.appended += u64::from(blocks);
+        self.log.retired = header.sequence;
+        self.log.next = header.sequence + 1;
+        replayed.records += 1;
+        replayed.changes += u64::from(!matches!(header.kind, Kind::Map | Kind::Pad));
+        replayed.bytes += u64::from(blocks) * BLOCK_SIZE as u64;
+        let payload = header.addr + u64::from(header.header_blocks);
+        let mut progress = Progress::default();
+        loop {
+            let (map, segments) = (&mut self.map, &mut self.segments);
+            let result = apply(header.kind, &entries, payload, &mut progress, map, segments);
+            match result {
+                Ok(()) => return Ok(()),
+                Err(miss) if self.fetches.is_lost(miss.key) => {
+                    progress.entries += 1;
+                    progress.at = 0;
+                }
+                Err(miss) => self.fetch_now(miss),
+            }
+        }
+    }
+
+    /// Fetches a node and waits for it, or marks it lost.
+    pub fn fetch_now(&mut self, miss: Miss) {
+        let limit = u64::from(self.segments.count()) * u64::from(self.segments.blocks());
+        let (_, offset) = profile::locate(&self.geometry.superblock, miss.pointer.addr);
+        let page = if miss.pointer.addr < limit {
+            Reader { queue: self.queue.as_mut() }.read(offset, BLOCK_SIZE).ok()
+        } else {
+            None
+        };
+        let good = page.filter(|page| self.node_is_good(miss, page));
+        match good {
+            Some(page) => {
+                self.map.begin_fetch(miss);
+                self.map.insert(miss, &page);
+            }
+            None => {
+                self.counters.checksum_errors += 1;
+                self.fetches.mark_lost(miss.key);
+            }
+        }
+    }
+
+    /// Looks behind the gap for a record that proves the missing one was durable.
+    fn look_for_damage(&mut self, cursor: &Cursor, windows: &mut Windows) -> Result<()> {
+        let limit = self.segments.blocks();
+        let heads =
+            cursor.heads.iter().flatten().map(|(segment, offset)| {
+                (*segment, *offset, offset.saturating_add(SEARCH).min(limit))
+            });
+        let reserve = (0..).map_while(|ahead| self.segments.peek_reserve(ahead));
+        let next = self.segments.peek_reserve(0).map(|segment| (segment, 1, SEARCH.min(limit)));
+        let places: Vec<(u32, u32, u32)> =
+            heads.chain(reserve.map(|segment| (segment, 0, 1))).chain(next).collect();
+        let missing = cursor.sequence + 1;
+        for (segment, from, end) in places {
+            for offset in from..end {
+                // What cannot be read proves nothing.
+                let Ok(found) = self.header_at(segment, offset, windows) else { break };
+                let Some((header, ..)) = found else { continue };
+                if header.epoch == self.point.durable.epoch
+                    && header.sequence > missing
+                    && header.durable >= missing
+                {
+                    return Err(self.damaged_tail(missing, cursor));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged_tail(&self, missing: u64, cursor: &Cursor) -> Error {
+        let places: Vec<String> = cursor
+            .heads
+            .iter()
+            .flatten()
+            .map(|(segment, offset)| {
+                let addr = self.segments.addr(*segment, *offset);
+                profile::locate(&self.geometry.superblock, addr).1.to_string()
+            })
+            .collect();
+        Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "log record {missing} was durable and no longer verifies (expected at device offset {}); \
+                 what it and later records wrote is lost. Open with 'rollback' to accept the state before it",
+                places.join(" or ")
+            ),
+        )
+    }
+}
+
+impl Cursor {
+    fn advance(&mut self, found: &Found) {
+        let blocks = u32::from(found.header.header_blocks) + found.header.payload_blocks;
+        let start = match found.opens {
+            true => {
+                self.taken += 1;
+                0
+            }
+            false => self
+                .heads
+                .get(usize::from(found.header.stream))
+                .copied()
+                .flatten()
+                .map_or(0, |(_, offset)| offset),
+        };
+        if let Some(head) = self.heads.get_mut(usize::from(found.header.stream)) {
+            *head = Some((found.segment, start + blocks));
+        }
+        self.sequence = found.header.sequence;
+    }
+}

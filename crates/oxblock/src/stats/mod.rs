@@ -1,0 +1,32 @@
+//! Counters, plain integers that the lane's own context adds to.
+
+/// What a lane has done since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests completed.
+    pub requests: u64,
+    /// Blocks read for requests.
+    pub read_blocks: u64,
+    /// Blocks written for requests.
+    pub written_blocks: u64,
+    /// Records appended.
+    pub records: u64,
+    /// Blocks appended, headers and all kinds of payload.
+    pub log_blocks: u64,
+    /// Blocks moved by cleaning.
+    pub relocated_blocks: u64,
+    /// Segments emptied by cleaning.
+    pub cleaned_segments: u64,
+    /// Checkpoints made durable.
+    pub checkpoints: u64,
+    /// Map nodes and table blocks written.
+    pub map_blocks: u64,
+    /// Flushes sent to the device.
+    pub flushes: u64,
+    /// Blocks that failed verification.
+    pub checksum_errors: u64,
+    /// Times that writes had to wait for space.
+    pub space_stalls: u64,
+    /// Requests that had to read before they could write.
+    pub read_modify_writes: u64,
+}

@@ -1,0 +1,228 @@
+//! Gathering: queued writes leave together in one record.
+//!
+//! While device writes are in flight, later requests pile up and leave with the next record (group commit, no timer). A
+//! request that does not fit into what is left of a segment is cut there; if it was promised to be atomic, the record is
+//! marked so that recovery takes both or none, and nothing else gets a sequence number in between.
+
+use crate::device::Bufs;
+use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_PAYLOAD};
+use crate::format::pointer::identity;
+use crate::format::record::{Entry, Kind};
+use crate::lane::{Lane, Waiter};
+use crate::log::append::{Draft, Part, STREAM_DATA};
+use crate::submit::write::{Item, Scan};
+
+/// What gathering came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// A record was sent.
+    Sent,
+    /// A record was sent and the next must follow at once.
+    Continues,
+    /// Nothing can be sent now.
+    Stuck,
+}
+
+impl Lane {
+    /// Sends as many records as the depth, the space and the queue allow; true when any was sent.
+    pub fn gather(&mut self) -> bool {
+        let mut sent = false;
+        while !self.writes.incoming.is_empty() && self.may_gather() {
+            match self.gather_one(false) {
+                Outcome::Sent => sent = true,
+                Outcome::Continues => {
+                    sent = true;
+                    let next = self.gather_one(true);
+                    assert_eq!(next, Outcome::Sent, "an atomic group was cut short");
+                }
+                Outcome::Stuck => break,
+            }
+        }
+        sent
+    }
+
+    /// Whether another record should leave now, rather than wait for more requests to join it.
+    fn may_gather(&self) -> bool {
+        if self.latched.is_some() || !self.begun() {
+            return false;
+        }
+        let flying = self.queue.in_flight().min(self.log.records.len());
+        if flying < self.tuning.gather_depth {
+            return true;
+        }
+        flying < self.tuning.record_depth && self.full_record_waits()
+    }
+
+    /// True when what waits fills a record.
+    fn full_record_waits(&self) -> bool {
+        let mut blocks = 0;
+        self.writes.incoming.iter().any(|item| {
+            if let Item::Data { buf, .. } = item {
+                blocks += buf.len() / BLOCK_SIZE;
+            }
+            blocks >= MAX_RECORD_PAYLOAD
+        })
+    }
+
+    /// Sends one record; `group` when it ends an atomic group and cannot wait.
+    fn gather_one(&mut self, group: bool) -> Outcome {
+        match self.writes.incoming.front() {
+            Some(Item::Data { .. }) => self.gather_data(group),
+            Some(Item::Range { .. }) => self.gather_range(),
+            None => Outcome::Stuck,
+        }
+    }
+
+    fn gather_data(&mut self, group: bool) -> Outcome {
+        if !group && !self.pace_allows() {
+            self.counters.space_stalls += 1;
+            return Outcome::Stuck;
+        }
+        let Some(limit) = self.prepare(STREAM_DATA, Kind::Data, 1) else {
+            self.counters.space_stalls += 1;
+            return Outcome::Stuck;
+        };
+        let mut entries = self.log.entries();
+        let mut parts = self.log.parts();
+        let mut payload = Bufs::new();
+        let mut leaves = self.map.record_leaves();
+        let mut continues = false;
+        let mut any_fua = false;
+        while entries.len() < limit {
+            let Some(Item::Data { write, block, mut buf, fua, atomic }) = self.pop_data() else {
+                break;
+            };
+            let blocks = buf.len() / BLOCK_SIZE;
+            let room = limit - entries.len();
+            let touched = blocks / self.geometry.width.fanout() + 1;
+            let mut last = true;
+            if blocks > room || (touched > leaves && !entries.is_empty()) {
+                // Cut it only where a segment ends, or where it is larger than any record, and only if the rest of an
+                // atomic request is sure to find room at once.
+                let cut = blocks > room
+                    && (touched <= leaves || entries.is_empty())
+                    && (limit < MAX_RECORD_PAYLOAD || blocks > MAX_RECORD_PAYLOAD)
+                    && !group
+                    && (!atomic || self.may_open(STREAM_DATA));
+                if !cut {
+                    self.writes.incoming.push_front(Item::Data { write, block, buf, fua, atomic });
+                    break;
+                }
+                let rest = buf.split_off(room * BLOCK_SIZE);
+                let next = block + room as u64;
+                let rest = Item::Data { write, block: next, buf: rest, fua, atomic };
+                self.writes.incoming.push_front(rest);
+                continues = atomic;
+                last = false;
+            }
+            leaves = leaves.saturating_sub(touched);
+            for (at, data) in (block..).zip(buf.chunks_exact(BLOCK_SIZE)) {
+                let csum = self.geometry.csum.of(identity::data(at), data);
+                entries.push(Entry { id: at, csum, aux: 0 });
+            }
+            any_fua |= fua;
+            self.writes.part_sent(write, self.log.next, last);
+            parts.push(Part { write });
+            payload.push(buf);
+            if !last {
+                break;
+            }
+        }
+        if entries.is_empty() {
+            // The first request cannot be cut and does not fit here: go on in the next segment.
+            return self.skip_rest(STREAM_DATA, group);
+        }
+        self.prefetch(&entries);
+        let blocks = entries.len() as u64;
+        self.counters.written_blocks += blocks;
+        self.pace_spend(blocks);
+        let durable = any_fua && self.log.durable == self.log.next - 1;
+        let kind = Kind::Data;
+        let stream = STREAM_DATA;
+        self.append(Draft { kind, stream, continues, durable, entries, parts, payload });
+        if continues { Outcome::Continues } else { Outcome::Sent }
+    }
+
+    fn pop_data(&mut self) -> Option<Item> {
+        match self.writes.incoming.front() {
+            Some(Item::Data { .. }) => self.writes.incoming.pop_front(),
+            _ => None,
+        }
+    }
+
+    /// Leaves the rest of the stream's segment unused.
+    fn skip_rest(&mut self, stream: u8, group: bool) -> Outcome {
+        if !self.may_open(stream) {
+            self.counters.space_stalls += 1;
+            return Outcome::Stuck;
+        }
+        if let Some(head) = self.log.head(stream) {
+            self.segments.seal(head);
+            self.log.set_head(stream, None);
+        }
+        self.gather_one(group)
+    }
+
+    /// Begins to fetch the leaves that retirement will need, so that it finds them when the write is done.
+    fn prefetch(&mut self, entries: &[Entry]) {
+        if self.map.is_whole() {
+            return;
+        }
+        for entry in entries {
+            if let Err(miss) = self.map.get(entry.id)
+                && !self.fetches.is_lost(miss.key)
+            {
+                self.fetch(miss, Waiter::Loop);
+            }
+        }
+    }
+
+    /// Sends the next piece of the range at the front: as much as meets a bounded number of existing leaves.
+    fn gather_range(&mut self) -> Outcome {
+        let Some(Item::Range { write, kind, from, end, mut scan }) =
+            self.writes.incoming.pop_front()
+        else {
+            return Outcome::Stuck;
+        };
+        let reach = loop {
+            match self.map.trim_reach(&mut scan.at, end, &mut scan.leaves) {
+                Ok(reach) => break reach,
+                Err(miss) if self.fetches.is_lost(miss.key) => {
+                    // Go on behind what the lost node covers; applying will fail for what is in it.
+                    scan.at = self.map.end_of(miss.key).min(end);
+                }
+                Err(miss) => {
+                    self.fetch(miss, Waiter::Loop);
+                    self.writes.incoming.push_front(Item::Range { write, kind, from, end, scan });
+                    return Outcome::Stuck;
+                }
+            }
+        };
+        if self.prepare(STREAM_DATA, kind, 1).is_none() {
+            self.counters.space_stalls += 1;
+            self.writes.incoming.push_front(Item::Range { write, kind, from, end, scan });
+            return Outcome::Stuck;
+        }
+        let mut entries = self.log.entries();
+        entries.push(Entry { id: from, csum: 0, aux: reach - from });
+        let mut parts = self.log.parts();
+        parts.push(Part { write });
+        let last = reach >= end;
+        self.writes.part_sent(write, self.log.next, last);
+        if !last {
+            // The rest queues up behind what came meanwhile.
+            let scan = Scan { at: reach, leaves: self.map.record_leaves() };
+            self.writes.incoming.push_back(Item::Range { write, kind, from: reach, end, scan });
+        }
+        self.append(Draft {
+            kind,
+            stream: STREAM_DATA,
+            continues: false,
+            durable: false,
+            entries,
+            parts,
+            payload: Bufs::new(),
+        });
+        Outcome::Sent
+    }
+}

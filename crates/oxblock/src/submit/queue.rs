@@ -1,0 +1,113 @@
+//! The door: every request is judged here, once, before anything else looks at it.
+
+use crate::device::Buf;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
+use crate::format::record::Kind;
+use crate::lane::Lane;
+use crate::submit::request::{Completion, Request, RequestKind};
+use crate::submit::write::Owner;
+
+/// The whole blocks inside a byte range.
+pub(crate) fn inner_blocks(offset: u64, len: u64) -> std::ops::Range<u64> {
+    let from = offset.div_ceil(BLOCK_BYTES);
+    from..((offset + len) / BLOCK_BYTES).max(from)
+}
+
+/// The blocks that a byte range touches.
+pub(crate) fn outer_blocks(offset: u64, len: u64) -> std::ops::Range<u64> {
+    offset / BLOCK_BYTES..(offset + len).div_ceil(BLOCK_BYTES)
+}
+
+fn aligned(offset: u64, buf: &Buf) -> bool {
+    offset.is_multiple_of(BLOCK_BYTES)
+        && buf.len().is_multiple_of(BLOCK_SIZE)
+        && buf.as_ptr().addr().is_multiple_of(BLOCK_SIZE)
+}
+
+impl Lane {
+    /// Takes a request in. It starts with the next step of the lane.
+    pub fn queue(&mut self, request: Request) {
+        let tag = request.tag;
+        match request.kind {
+            RequestKind::Read { offset, buf } => {
+                match self.judge(offset, buf.len() as u64, false) {
+                    Err(error) => self.complete(tag, Some(buf), Err(error)),
+                    Ok(()) if buf.is_empty() => self.complete(tag, Some(buf), Ok(())),
+                    Ok(()) => self.start_read(tag, offset, buf, aligned),
+                }
+            }
+            RequestKind::Write { offset, buf, fua } => {
+                match self.judge(offset, buf.len() as u64, true) {
+                    Err(error) => self.complete(tag, Some(buf), Err(error)),
+                    Ok(()) if buf.is_empty() => self.complete(tag, Some(buf), Ok(())),
+                    Ok(()) if aligned(offset, &buf) => {
+                        let block = offset / BLOCK_BYTES;
+                        self.admit_data(Owner::Request(tag), block, buf, fua);
+                    }
+                    Ok(()) => self.start_unaligned(tag, offset, buf, fua),
+                }
+            }
+            RequestKind::Flush => match self.writable() {
+                Err(_) if self.geometry.read_only => self.complete(tag, None, Ok(())),
+                Err(error) => self.complete(tag, None, Err(error)),
+                Ok(()) => {
+                    let sequence = self.log.retired;
+                    self.want_durable(sequence, crate::complete::flush::FlushWaiter::Request(tag));
+                }
+            },
+            RequestKind::Discard { offset, len } => match self.judge(offset, len, true) {
+                Err(error) => self.complete(tag, None, Err(error)),
+                Ok(()) => {
+                    let blocks = inner_blocks(offset, len);
+                    if blocks.is_empty() {
+                        self.complete(tag, None, Ok(()));
+                    } else {
+                        self.admit_range(Owner::Request(tag), Kind::Trim, blocks, false);
+                    }
+                }
+            },
+            RequestKind::WriteZeroes { offset, len, fua } => match self.judge(offset, len, true) {
+                Err(error) => self.complete(tag, None, Err(error)),
+                Ok(()) if len == 0 => self.complete(tag, None, Ok(())),
+                Ok(()) => self.start_zeroes(tag, offset, len, fua),
+            },
+        }
+    }
+
+    fn judge(&self, offset: u64, len: u64, write: bool) -> Result<()> {
+        let size = self.geometry.blocks * BLOCK_BYTES;
+        if offset.checked_add(len).is_none_or(|end| end > size) {
+            return Err(Error::new(
+                ErrorKind::OutOfRange,
+                format!("{len} bytes at offset {offset} reach beyond the volume's {size} bytes"),
+            ));
+        }
+        if write { self.writable() } else { Ok(()) }
+    }
+
+    fn writable(&self) -> Result<()> {
+        if self.geometry.read_only {
+            return Err(Error::new(ErrorKind::ReadOnly, "the volume is open read-only"));
+        }
+        self.latched.clone().map_or(Ok(()), Err)
+    }
+
+    /// Ends a request.
+    pub fn complete(&mut self, tag: u64, buf: Option<Buf>, result: Result<()>) {
+        self.counters.requests += 1;
+        self.out.push_back(Completion { tag, buf, result });
+    }
+
+    /// A device operation of the log has failed: from here on the lane only reads.
+    pub fn latch_io(&mut self, doing: &str, error: std::io::Error) {
+        if self.latched.is_some() {
+            return;
+        }
+        let cause = Error::io(
+            format!("{doing} failed; the volume takes no more writes until it is reopened"),
+            error,
+        );
+        self.latched = Some(cause);
+    }
+}

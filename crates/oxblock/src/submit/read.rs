@@ -1,0 +1,310 @@
+//! Reads: look up, merge what is adjacent, read, verify every block against its pointer, hand over.
+//!
+//! A read's buffer is cut into pieces as the lookup goes along; a piece leaves as soon as it is known where it lies, and
+//! when all have come back they are joined again. A block that does not verify is read once more by itself; if it still
+//! does not, it is zeroed and listed, and the request fails for exactly the blocks that are listed.
+
+use std::ops::Range;
+
+use slab::Slab;
+use smallvec::{SmallVec, smallvec};
+
+use crate::device::{Action, Buf, Done, Op};
+use crate::error::{BadBlock, Error, Result};
+use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
+use crate::format::pointer::{Pointer, identity};
+use crate::lane::{Class, Lane, Waiter, tag};
+use crate::map::Miss;
+use crate::profile;
+use crate::submit::queue::outer_blocks;
+use crate::submit::write::lost_node;
+
+/// Who gets what was read.
+#[derive(Debug)]
+pub(crate) enum ReadOwner {
+    /// The request with this tag.
+    Request(u64),
+    /// A request whose range or buffer is not aligned: its buffer, and where it begins within the first block.
+    Unaligned { tag: u64, buf: Buf, start: usize },
+    /// A read-modify-write that needs one of its edge blocks.
+    Rmw(usize),
+}
+
+/// A read under way.
+#[derive(Debug)]
+struct Read {
+    owner: ReadOwner,
+    /// First block.
+    block: u64,
+    /// The next block to look up.
+    at: u64,
+    end: u64,
+    /// The buffer from `at` on.
+    rest: Option<Buf>,
+    /// The buffer before `at`, in order; `None` for a piece in flight.
+    pieces: SmallVec<[Option<Buf>; 1]>,
+    flying: u32,
+    bad: Vec<BadBlock>,
+    error: Option<Error>,
+}
+
+/// One device read of a read.
+#[derive(Debug)]
+struct Bio {
+    read: usize,
+    piece: usize,
+    block: u64,
+    addr: u64,
+    expected: SmallVec<[u128; 1]>,
+    /// Where in its piece the block belongs that this bio reads a second time.
+    again: Option<usize>,
+}
+
+/// The tables of reads and of their bios.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    table: Slab<Read>,
+    bios: Slab<Bio>,
+    /// Scratch for lookups.
+    pointers: Vec<Pointer>,
+}
+
+impl Reads {
+    /// Reads that are not completed.
+    pub fn open(&self) -> usize {
+        self.table.len()
+    }
+
+    fn get(&mut self, id: usize) -> &mut Read {
+        match self.table.get_mut(id) {
+            Some(read) => read,
+            None => unreachable!("read {id} is not open"),
+        }
+    }
+}
+
+impl Lane {
+    /// Begins a read of any alignment; `aligned` judges whether the buffer can be read into.
+    pub fn start_read(
+        &mut self,
+        tag: u64,
+        offset: u64,
+        buf: Buf,
+        aligned: impl Fn(u64, &Buf) -> bool,
+    ) {
+        let blocks = outer_blocks(offset, buf.len() as u64);
+        if aligned(offset, &buf) {
+            self.begin_read(ReadOwner::Request(tag), blocks, buf);
+            return;
+        }
+        let start = usize::try_from(offset % BLOCK_BYTES).unwrap_or(0);
+        let whole = Buf::new((start + buf.len()).next_multiple_of(BLOCK_SIZE));
+        self.begin_read(ReadOwner::Unaligned { tag, buf, start }, blocks, whole);
+    }
+
+    /// Begins a read of one block into a buffer of its own.
+    pub fn start_block_read(&mut self, owner: ReadOwner, block: u64) {
+        self.begin_read(owner, block..block + 1, Buf::new(BLOCK_SIZE));
+    }
+
+    fn begin_read(&mut self, owner: ReadOwner, blocks: Range<u64>, buf: Buf) {
+        self.counters.read_blocks += blocks.end - blocks.start;
+        let id = self.reads.table.insert(Read {
+            owner,
+            block: blocks.start,
+            at: blocks.start,
+            end: blocks.end,
+            rest: Some(buf),
+            pieces: SmallVec::new(),
+            flying: 0,
+            bad: Vec::new(),
+            error: None,
+        });
+        self.advance_read(id);
+    }
+
+    /// Looks up and sends as far as the nodes at hand allow.
+    pub fn advance_read(&mut self, id: usize) {
+        let mut pointers = std::mem::take(&mut self.reads.pointers);
+        loop {
+            let read = self.reads.get(id);
+            let (at, end) = (read.at, read.end);
+            if at >= end {
+                break;
+            }
+            pointers.clear();
+            match self.map.get_run(at, end - at, &mut pointers) {
+                Ok(_) => self.send_runs(id, &pointers),
+                Err(miss) if self.fetches.is_lost(miss.key) => self.skip_lost(id, miss),
+                Err(miss) => {
+                    self.fetch(miss, Waiter::Read(id));
+                    break;
+                }
+            }
+        }
+        self.reads.pointers = pointers;
+        self.finish_read(id);
+    }
+
+    /// Sends the blocks that `pointers` point to, from the read's position on: adjacent ones together.
+    fn send_runs(&mut self, id: usize, pointers: &[Pointer]) {
+        let mut left = pointers;
+        while let Some(first) = left.first() {
+            let mut len = 1;
+            if first.is_null() {
+                len = left.iter().take_while(|pointer| pointer.is_null()).count();
+            } else {
+                let limit = usize::try_from(self.geometry.bio_blocks).unwrap_or(usize::MAX);
+                let segment = self.segments.of(first.addr);
+                while let Some(next) = left.get(len)
+                    && len < limit
+                    && next.addr == first.addr + len as u64
+                    && self.segments.of(next.addr) == segment
+                {
+                    len += 1;
+                }
+            }
+            let (run, rest) = left.split_at(len);
+            left = rest;
+            self.send_run(id, run);
+        }
+    }
+
+    fn send_run(&mut self, id: usize, run: &[Pointer]) {
+        let read = self.reads.get(id);
+        let block = read.at;
+        read.at += run.len() as u64;
+        let piece = read.pieces.len();
+        let Some(mut buf) = read.rest.take() else { unreachable!("read {id} ran out of buffer") };
+        if read.at < read.end {
+            read.rest = Some(buf.split_off(run.len() * BLOCK_SIZE));
+        }
+        let addr = run.first().map_or(0, |pointer| pointer.addr);
+        if addr == 0 {
+            buf.fill(0);
+            read.pieces.push(Some(buf));
+            return;
+        }
+        read.pieces.push(None);
+        read.flying += 1;
+        let expected = run.iter().map(|pointer| pointer.csum).collect();
+        let bio = Bio { read: id, piece, block, addr, expected, again: None };
+        self.send_bio(bio, buf);
+    }
+
+    fn send_bio(&mut self, bio: Bio, buf: Buf) {
+        self.segments.pin(self.segments.of(bio.addr));
+        let (device, offset) = profile::locate(&self.geometry.superblock, bio.addr);
+        let id = self.reads.bios.insert(bio);
+        self.queue.push(Op {
+            tag: tag(Class::Read, id as u64),
+            device,
+            offset,
+            action: Action::Read(smallvec![buf]),
+        });
+    }
+
+    /// The blocks under a lost node cannot be located: they are zeroed and the read fails.
+    fn skip_lost(&mut self, id: usize, miss: Miss) {
+        let end = self.map.end_of(miss.key);
+        let read = self.reads.get(id);
+        read.error.get_or_insert(lost_node(read.at));
+        let count = usize::try_from(end.min(read.end) - read.at).unwrap_or(0);
+        self.send_run(id, &vec![Pointer::NULL; count]);
+    }
+
+    /// A bio is done: verify its blocks.
+    pub fn bio_done(&mut self, id: u64, mut done: Done) {
+        let bio = self.reads.bios.remove(usize::try_from(id).unwrap_or(usize::MAX));
+        self.segments.unpin(self.segments.of(bio.addr));
+        let Some(mut buf) = done.bufs.pop() else { unreachable!("a read without a buffer") };
+        let failed = done.result.is_err();
+        let mut retries: SmallVec<[usize; 4]> = SmallVec::new();
+        for (index, (data, expected)) in
+            buf.chunks_exact_mut(BLOCK_SIZE).zip(&bio.expected).enumerate()
+        {
+            let block = bio.block + index as u64;
+            let got = self.geometry.csum.of(identity::data(block), data);
+            if !failed && got == *expected {
+                continue;
+            }
+            self.counters.checksum_errors += 1;
+            data.fill(0);
+            if bio.again.is_none() {
+                retries.push(index);
+                continue;
+            }
+            let addr = bio.addr + index as u64;
+            let (device, offset) = profile::locate(&self.geometry.superblock, addr);
+            let got = (!failed).then_some(got);
+            let bad = BadBlock { block, device, offset, expected: *expected, got };
+            self.reads.get(bio.read).bad.push(bad);
+        }
+        let read = self.reads.get(bio.read);
+        read.flying -= 1;
+        match bio.again {
+            None => {
+                if let Some(piece) = read.pieces.get_mut(bio.piece) {
+                    *piece = Some(buf);
+                }
+            }
+            Some(index) => {
+                let at = index * BLOCK_SIZE;
+                let piece = read.pieces.get_mut(bio.piece).and_then(Option::as_mut);
+                if let Some(target) = piece.and_then(|piece| piece.get_mut(at..at + BLOCK_SIZE)) {
+                    target.copy_from_slice(&buf);
+                }
+            }
+        }
+        for index in retries {
+            self.reads.get(bio.read).flying += 1;
+            let expected = bio.expected.get(index).copied().unwrap_or_default();
+            let again = Bio {
+                read: bio.read,
+                piece: bio.piece,
+                block: bio.block + index as u64,
+                addr: bio.addr + index as u64,
+                expected: smallvec![expected],
+                again: Some(index),
+            };
+            self.send_bio(again, Buf::new(BLOCK_SIZE));
+        }
+        self.finish_read(bio.read);
+    }
+
+    /// Completes the read if everything has come back.
+    fn finish_read(&mut self, id: usize) {
+        let read = self.reads.get(id);
+        if read.at < read.end || read.flying > 0 {
+            return;
+        }
+        let read = self.reads.table.remove(id);
+        let mut pieces = read.pieces.into_iter().flatten();
+        let Some(mut whole) = pieces.next() else { unreachable!("a read without pieces") };
+        for piece in pieces {
+            assert!(whole.join(piece).is_ok(), "pieces of a read came back out of order");
+        }
+        let mut bad = read.bad;
+        bad.sort_unstable_by_key(|bad| bad.block);
+        let result = match read.error {
+            Some(error) => Err(error),
+            None if !bad.is_empty() => Err(Error::bad_blocks(bad)),
+            None => Ok(()),
+        };
+        self.deliver(read.owner, read.block, whole, result);
+    }
+
+    fn deliver(&mut self, owner: ReadOwner, block: u64, whole: Buf, result: Result<()>) {
+        match owner {
+            ReadOwner::Request(tag) => self.complete(tag, Some(whole), result),
+            ReadOwner::Unaligned { tag, mut buf, start } => {
+                let len = buf.len();
+                if let Some(from) = whole.get(start..start + len) {
+                    buf.copy_from_slice(from);
+                }
+                self.complete(tag, Some(buf), result);
+            }
+            ReadOwner::Rmw(id) => self.rmw_read(id, block, &whole, result),
+        }
+    }
+}

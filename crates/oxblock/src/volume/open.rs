@@ -1,0 +1,176 @@
+//! Opening volumes.
+
+use std::path::PathBuf;
+
+use crate::csum::Csum;
+use crate::device::{DeviceCall, DeviceOptions, IoQueue, Sharing, open_devices};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
+use crate::format::pointer::PointerWidth;
+use crate::format::superblock::Superblock;
+use crate::lane::{Geometry, Lane, Tuning};
+use crate::log::load::{build_segments, choose_superblock, load_table, read_slots};
+use crate::log::recovery::Replayed;
+use crate::map::Map;
+use crate::volume::poll::Volume;
+
+/// How to open a volume.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Change nothing on the device, not even to record what recovery found.
+    pub read_only: bool,
+    /// The most bytes of map nodes in memory. At least 256 KiB.
+    pub map_cache_bytes: u64,
+    /// How operations reach the device.
+    pub device_call: DeviceCall,
+    /// The volume may be driven by several threads, one at a time. [`Handle`](crate::volume::Handle) needs it.
+    pub shared: bool,
+    /// Accept damage at the end of the log, and go back to the state before it.
+    pub rollback: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            map_cache_bytes: 64 << 20,
+            device_call: DeviceCall::Auto,
+            shared: false,
+            rollback: false,
+        }
+    }
+}
+
+impl Volume {
+    /// Opens the volume on `devices`, replaying what a crash left.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotAVolume`], naming what is there instead; [`ErrorKind::Busy`], naming by whom it is used;
+    /// [`ErrorKind::Unsupported`]; [`ErrorKind::Corrupt`] for damage that opening cannot pass over; what the system says
+    /// of the devices.
+    pub fn open(devices: &[PathBuf], options: &OpenOptions) -> Result<Self> {
+        let [path] = devices else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "{} devices given; this version opens volumes of one device",
+                    devices.len()
+                ),
+            ));
+        };
+        let sharing = if options.shared { Sharing::Shared } else { Sharing::Exclusive };
+        let opened = open_devices(
+            devices,
+            &DeviceOptions {
+                writable: !options.read_only,
+                create_size: None,
+                exclusive: true,
+                call: options.device_call,
+                sharing,
+            },
+        )?;
+        let mut volume =
+            Self::open_on(opened.queue, options).map_err(|error| error.context(path.display()))?;
+        volume.add_notices(opened.notices);
+        Ok(volume)
+    }
+
+    /// Opens the volume behind a queue of devices.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn open_on(mut queue: Box<dyn IoQueue + Send>, options: &OpenOptions) -> Result<Self> {
+        let slots = read_slots(queue.as_mut())?;
+        let superblock = choose_superblock(queue.as_mut(), &slots)?;
+        superblock.features.check(!options.read_only)?;
+        let mut notices: Vec<String> = slots
+            .iter()
+            .filter_map(|slot| {
+                let error = slot.found.as_ref().err()?;
+                Some(format!(
+                    "superblock copy at offset {}: {error}; another copy is used",
+                    slot.offset
+                ))
+            })
+            .collect();
+        let mut lane = build_lane(queue, superblock, options)?;
+        let replayed = lane.replay(options.rollback)?;
+        if replayed.changes > 0 {
+            notices.push(format!(
+                "not closed cleanly: {} records ({} bytes of log) replayed",
+                replayed.records, replayed.bytes
+            ));
+        }
+        let lost = lane.fetches.lost().count();
+        if lost > 0 {
+            notices.push(format!("{lost} map nodes are damaged; run 'oxblock check'"));
+        }
+        if replayed.records > 0 && !options.read_only {
+            settle(&mut lane)?;
+        }
+        Ok(Self::new(lane, notices, replayed))
+    }
+}
+
+/// Makes what was replayed durable under a new epoch before anything else is written.
+fn settle(lane: &mut Lane) -> Result<()> {
+    lane.begin_after_replay();
+    let mut none = Vec::new();
+    while !lane.point.idle() {
+        lane.submit();
+        lane.poll(&mut none);
+        if let Some(error) = lane.latched.clone() {
+            return Err(error.context("recovery"));
+        }
+        if !lane.point.idle() {
+            lane.wait(Some(std::time::Duration::from_millis(100)));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn build_lane(
+    mut queue: Box<dyn IoQueue + Send>,
+    superblock: Superblock,
+    options: &OpenOptions,
+) -> Result<Lane> {
+    let csum = Csum::new(superblock.csum, superblock.volume);
+    let (table, entries, damage) = load_table(queue.as_mut(), &superblock, &csum)?;
+    if let Some(damage) = damage.first() {
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "block {} of level {} of the segment table is damaged; run 'oxblock check'",
+                damage.index, damage.level
+            ),
+        ));
+    }
+    let segments = build_segments(&superblock, &table, entries)?;
+    let width = PointerWidth::for_csum(superblock.csum.width());
+    let point = superblock.checkpoint.clone();
+    let nodes = usize::try_from(options.map_cache_bytes / BLOCK_BYTES).unwrap_or(usize::MAX);
+    let map = Map::new(width, superblock.volume_blocks, point.map_root, point.used_blocks, nodes);
+    if map.height() != point.map_height {
+        return Err(Error::new(ErrorKind::Corrupt, "the map has the wrong height"));
+    }
+    let Some(mut limits) = queue.limits().first().cloned() else {
+        return Err(Error::new(ErrorKind::InvalidInput, "no device"));
+    };
+    // The second area is where the device ended when the volume was made.
+    limits.size = superblock.devices.first().map_or(limits.size, |device| device.size);
+    let bio_blocks = (u64::from(limits.bio_max_bytes) / BLOCK_SIZE as u64).max(1);
+    let tuning = Tuning::new(superblock.segment_blocks, superblock.segments);
+    let geometry = Geometry {
+        csum,
+        width,
+        blocks: superblock.volume_blocks,
+        limits,
+        bio_blocks,
+        read_only: options.read_only,
+        superblock,
+    };
+    Ok(Lane::new(queue, geometry, tuning, map, segments, table, point))
+}
+
+/// What opening replayed, for [`Info`](crate::volume::Info).
+pub(crate) type Recovery = Replayed;

@@ -1,0 +1,106 @@
+//! The poll interface.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::format::layout::BLOCK_BYTES;
+use crate::lane::Lane;
+use crate::log::recovery::Replayed;
+use crate::submit::request::{Completion, Request};
+
+/// An open volume, driven by its owner: queue requests, [`submit`](Self::submit), [`poll`](Self::poll) for completions.
+///
+/// Nothing happens between calls, there is no thread and no lock. Dropping a volume without [`close`](Self::close)
+/// loses nothing that was flushed; what was acknowledged since may be lost, as with a power cut.
+pub struct Volume {
+    pub(crate) lane: Lane,
+    notices: Vec<String>,
+    replayed: Replayed,
+}
+
+impl std::fmt::Debug for Volume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Volume").field("size", &self.size()).finish_non_exhaustive()
+    }
+}
+
+impl Volume {
+    pub(crate) fn new(lane: Lane, notices: Vec<String>, replayed: Replayed) -> Self {
+        Self { lane, notices, replayed }
+    }
+
+    pub(crate) fn add_notices(&mut self, more: Vec<String>) {
+        self.notices.extend(more);
+    }
+
+    /// Bytes, a multiple of 4096.
+    pub fn size(&self) -> u64 {
+        self.lane.geometry.blocks * BLOCK_BYTES
+    }
+
+    /// What the user should know about how the volume was opened, one sentence each.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// What recovery replayed when the volume was opened.
+    pub fn replayed(&self) -> Replayed {
+        self.replayed
+    }
+
+    /// Queues a request. It starts with the next [`submit`](Self::submit); a request that is not valid completes at once
+    /// with its error.
+    pub fn queue(&mut self, request: Request) {
+        self.lane.queue(request);
+    }
+
+    /// Starts everything that was queued. Requests queued together leave together.
+    pub fn submit(&mut self) {
+        self.lane.submit();
+    }
+
+    /// Moves completions to `done` without blocking and returns how many.
+    pub fn poll(&mut self, done: &mut Vec<Completion>) -> usize {
+        self.lane.poll(done)
+    }
+
+    /// Blocks until there may be something to poll, or `timeout` has passed.
+    pub fn wait(&mut self, timeout: Option<Duration>) {
+        self.lane.wait(timeout);
+    }
+
+    /// True while requests are under way.
+    pub fn is_busy(&self) -> bool {
+        self.lane.busy()
+    }
+
+    /// Finishes what is queued, makes everything durable, and closes. Completions that nobody polled are dropped.
+    ///
+    /// # Errors
+    /// What kept it from becoming durable.
+    pub fn close(mut self) -> Result<()> {
+        self.drain()?;
+        if !self.lane.geometry.read_only && self.lane.begun() {
+            self.lane.want_checkpoint(true);
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Runs until nothing is under way.
+    ///
+    /// # Errors
+    /// What latched the volume.
+    pub(crate) fn drain(&mut self) -> Result<()> {
+        let mut dropped = Vec::new();
+        while self.lane.busy() {
+            self.lane.submit();
+            self.lane.poll(&mut dropped);
+            dropped.clear();
+            if self.lane.busy() {
+                self.lane.wait(Some(Duration::from_millis(100)));
+            }
+        }
+        self.lane.latched.clone().map_or(Ok(()), |error: Error| Err(error))
+    }
+}

@@ -1,0 +1,146 @@
+//! Volumes end to end on the simulator: every request kind, reopening, and space.
+
+use oxblock::device::sim::{Rng, SimConfig, SimDisk};
+use oxblock::volume::{create_on, required_size};
+use oxblock::{Buf, Completion, CreateOptions, OpenOptions, Request, RequestKind, Volume};
+
+fn disk(size: u64, seed: u64) -> SimDisk {
+    let device = required_size(size).unwrap();
+    let disk = SimDisk::single(SimConfig::new(device, seed));
+    let options = CreateOptions { size: Some(size), ..CreateOptions::default() };
+    create_on(&mut disk.queue(), &options, "sim").unwrap();
+    disk
+}
+
+fn open(disk: &SimDisk) -> Volume {
+    Volume::open_on(Box::new(disk.queue()), &OpenOptions::default()).unwrap()
+}
+
+fn run(volume: &mut Volume, kind: RequestKind) -> Completion {
+    volume.queue(Request { tag: 7, kind });
+    let mut done = Vec::new();
+    for _ in 0..100_000 {
+        volume.submit();
+        volume.poll(&mut done);
+        if let Some(done) = done.pop() {
+            assert_eq!(done.tag, 7);
+            return done;
+        }
+        volume.wait(None);
+    }
+    panic!("request never completed");
+}
+
+fn write(volume: &mut Volume, offset: u64, data: &[u8]) {
+    let kind = RequestKind::Write { offset, buf: Buf::copy_of(data), fua: false };
+    let done = run(volume, kind);
+    done.result.unwrap();
+    assert_eq!(&*done.buf.unwrap(), data, "the buffer comes back");
+}
+
+fn read(volume: &mut Volume, offset: u64, len: usize) -> Vec<u8> {
+    let done = run(volume, RequestKind::Read { offset, buf: Buf::new(len) });
+    done.result.unwrap();
+    done.buf.unwrap().to_vec()
+}
+
+fn pattern(rng: &mut Rng, len: usize) -> Vec<u8> {
+    let mut data = vec![0; len];
+    rng.fill(&mut data);
+    data
+}
+
+#[test]
+fn what_is_written_is_read_at_any_alignment() {
+    let size = 32 << 20;
+    let disk = disk(size, 1);
+    let mut volume = open(&disk);
+    let mut rng = Rng::new(1);
+    let mut model = vec![0u8; size as usize];
+    for round in 0..400 {
+        let len = match rng.below(4) {
+            0 => 4096,
+            1 => 1 + rng.below(10_000),
+            2 => 4096 * (1 + rng.below(40)),
+            _ => 1 + rng.below(1_500_000),
+        };
+        let mut offset = rng.below(size - len);
+        if rng.below(2) == 0 {
+            offset -= offset % 4096;
+        }
+        let (from, to) = (offset as usize, (offset + len) as usize);
+        match rng.below(8) {
+            0 => {
+                run(&mut volume, RequestKind::WriteZeroes { offset, len, fua: false })
+                    .result
+                    .unwrap();
+                model[from..to].fill(0);
+            }
+            1 => {
+                run(&mut volume, RequestKind::Discard { offset, len }).result.unwrap();
+                let (first, last) = (from.div_ceil(4096) * 4096, to / 4096 * 4096);
+                if first < last {
+                    model[first..last].fill(0);
+                }
+            }
+            2 => assert_eq!(
+                read(&mut volume, offset, len as usize),
+                model[from..to],
+                "round {round}"
+            ),
+            _ => {
+                let data = pattern(&mut rng, len as usize);
+                write(&mut volume, offset, &data);
+                model[from..to].copy_from_slice(&data);
+            }
+        }
+        if rng.below(40) == 0 {
+            volume.close().unwrap();
+            volume = open(&disk);
+        }
+    }
+    assert_eq!(read(&mut volume, 0, size as usize), model);
+}
+
+#[test]
+fn a_full_volume_can_be_overwritten_for_ever() {
+    let size = 32 << 20;
+    let disk = disk(size, 2);
+    let mut volume = open(&disk);
+    let mut rng = Rng::new(2);
+    let blocks = size / 4096;
+    let mut model = vec![0u64; blocks as usize];
+    let mut done = Vec::new();
+    let mut flying = 0;
+    for step in 0..blocks * 6 {
+        let block = if step < blocks { step } else { rng.below(blocks) };
+        model[block as usize] = step + 1;
+        let mut buf = Buf::new(4096);
+        buf[..8].copy_from_slice(&(step + 1).to_le_bytes());
+        let kind = RequestKind::Write { offset: block * 4096, buf, fua: false };
+        volume.queue(Request { tag: block, kind });
+        flying += 1;
+        // Never two writes of one block in flight: their order would be open.
+        if flying == 16 || step >= blocks {
+            while flying > 0 {
+                volume.submit();
+                volume.poll(&mut done);
+                for done in done.drain(..) {
+                    done.result.unwrap();
+                    flying -= 1;
+                }
+                if flying > 0 {
+                    volume.wait(None);
+                }
+            }
+        }
+    }
+    let data = read(&mut volume, 0, size as usize);
+    for (block, want) in model.iter().enumerate() {
+        let got = u64::from_le_bytes(data[block * 4096..block * 4096 + 8].try_into().unwrap());
+        assert_eq!(got, *want, "block {block}");
+    }
+    volume.close().unwrap();
+    let mut volume = open(&disk);
+    assert_eq!(read(&mut volume, 0, size as usize), data);
+}
