@@ -41,7 +41,7 @@ impl Tuning {
     pub fn new(segment_blocks: u32, segments: u32) -> Self {
         let capacity = u64::from(segment_blocks) * u64::from(segments);
         Self {
-            tail_blocks: (capacity / 16).clamp(u64::from(segment_blocks), 32768),
+            tail_blocks: (capacity / 16).clamp(u64::from(segment_blocks), 65536),
             gather_depth: 1,
             record_depth: 32,
             window_blocks: 512,

@@ -50,6 +50,11 @@ impl Fetches {
         self.lost.iter().copied()
     }
 
+    /// The node is on its way.
+    pub fn flies(&self, key: Key) -> bool {
+        self.index.contains_key(&key)
+    }
+
     /// Fetches in flight.
     pub fn flying(&self) -> usize {
         self.flying.len()

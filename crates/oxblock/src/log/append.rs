@@ -222,12 +222,17 @@ impl Lane {
         blocks.div_ceil(self.segments.blocks() as usize) + 1
     }
 
+    /// Segments of the reserve list that requests may not open: they are for checkpoints and for cleaning.
+    pub fn reserve_kept(&self) -> usize {
+        self.checkpoint_segments() + 2
+    }
+
     /// Whether a stream may open another segment and still leave the others what they need to make progress.
     pub fn may_open(&self, stream: u8) -> bool {
         let keep = match stream {
             STREAM_MAP => 0,
             STREAM_RELOCATE => self.checkpoint_segments(),
-            _ => self.checkpoint_segments() + 2,
+            _ => self.reserve_kept(),
         };
         self.segments.reserved() > keep
     }

@@ -25,6 +25,9 @@ use crate::log::append::{Draft, STREAM_MAP};
 /// Map records of a checkpoint in flight at once, so that requests are not crowded out.
 const MAP_RECORDS: usize = 4;
 
+/// Segments that make a refill of the reserve list worth a checkpoint.
+pub(crate) const REFILL: usize = 4;
+
 /// What the running checkpoint has noted.
 #[derive(Debug)]
 struct Frozen {
@@ -95,16 +98,22 @@ impl Lane {
         self.point.wanted = true;
     }
 
-    /// Asks for a checkpoint; `closing` marks it as the last.
-    pub fn want_checkpoint(&mut self, closing: bool) {
-        if self.latched.is_some() {
-            return;
-        }
-        self.point.closing |= closing;
-        let stale = self.point.durable.sequence != self.log.retired
+    /// The volume is being closed: cleaning comes to its end.
+    pub fn begin_close(&mut self) {
+        self.point.closing = true;
+    }
+
+    /// True from [`begin_close`](Self::begin_close) on.
+    pub fn is_closing(&self) -> bool {
+        self.point.closing
+    }
+
+    /// Asks for the last checkpoint, if there is anything that it would say.
+    pub fn want_last_checkpoint(&mut self) {
+        let news = self.point.durable.sequence != self.log.retired
             || self.map.stats().dirty > 0
-            || self.point.durable.clean != closing;
-        self.point.wanted |= stale;
+            || !self.point.durable.clean;
+        self.point.wanted |= news && self.point.begun && self.latched.is_none();
     }
 
     /// Whether a checkpoint should begin now.
@@ -113,15 +122,12 @@ impl Lane {
             return true;
         }
         let tail = self.log.appended - self.log.appended_at_point;
-        let can_refill = self.segments.free() + self.segments.pending() > 0;
-        tail >= self.tuning.tail_blocks
+        let refill = self.segments.free() + self.segments.pending();
+        // A refill is worth a checkpoint when it brings several segments, or when writes would wait without it.
+        let low = self.segments.reserved() <= self.reserve_kept() + REFILL
+            && (refill >= REFILL || (refill > 0 && self.segments.reserved() <= self.reserve_kept()));
+        low || tail >= self.tuning.tail_blocks
             || self.map.stats().dirty >= self.map.dirty_target()
-            || (can_refill && self.segments.reserved() <= self.low_reserve())
-    }
-
-    /// Reserved segments below which a checkpoint refills the list.
-    fn low_reserve(&self) -> usize {
-        (self.checkpoint_segments() + 4).max(self.point.durable.reserve.len().min(32) / 2)
     }
 
     /// Takes the running checkpoint as far as it goes; true when anything was done.

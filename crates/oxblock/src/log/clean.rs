@@ -19,6 +19,7 @@ use crate::format::pointer::identity;
 use crate::format::record::{Entry, Header, Kind, claimed_blocks, decode};
 use crate::lane::{Class, Lane, Waiter, tag};
 use crate::log::append::{Draft, STREAM_DATA, STREAM_RELOCATE};
+use crate::log::checkpoint::REFILL;
 use crate::log::segments::State;
 use crate::map::{Key, Miss};
 use crate::profile;
@@ -75,8 +76,8 @@ impl Lane {
 
     /// Available blocks below which writes wait for cleaning, and those from which it has nothing to do.
     fn watermarks(&self) -> (u64, u64) {
-        let low = self.checkpoint_segments() as u64 + 4;
-        let span = u64::from(self.segments.count() / 16).max(4);
+        let low = (self.reserve_kept() + REFILL) as u64;
+        let span = u64::from(self.segments.count() / 16).max(REFILL as u64 + 2);
         let blocks = u64::from(self.segments.blocks());
         (low * blocks, (low + span) * blocks)
     }
@@ -120,6 +121,9 @@ impl Lane {
     pub fn advance_cleaner(&mut self) -> bool {
         if self.geometry.read_only || self.latched.is_some() || !self.begun() {
             return false;
+        }
+        if self.is_closing() {
+            return self.send_moved();
         }
         self.settle_walked();
         let (low, high) = self.watermarks();

@@ -120,14 +120,19 @@ impl Map {
         }
     }
 
+    /// The most nodes in memory.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Dirty nodes at which a checkpoint should begin.
     pub fn dirty_target(&self) -> usize {
-        self.limit / 8
+        self.limit / 16 * 5
     }
 
     /// Dirty nodes beyond which nothing may be applied until a checkpoint has frozen them.
     pub fn dirty_limit(&self) -> usize {
-        self.limit / 4
+        self.limit / 8 * 3
     }
 
     /// The most leaves that one record may touch, so that applying it stays within the limits.

@@ -173,6 +173,18 @@ impl Map {
         }
     }
 
+    /// Appends the entries of the node `key` to `out` and returns where it is on the media (0: not written yet); `None`
+    /// when there is no such node.
+    ///
+    /// # Errors
+    /// [`Miss`] when a node on the way, or it itself, must be fetched first.
+    pub(crate) fn entries(&self, key: Key, out: &mut Vec<Pointer>) -> Result<Option<u64>, Miss> {
+        let Some(id) = self.locate(key)? else { return Ok(None) };
+        let node = self.node(id);
+        out.extend((0..self.width.fanout()).map(|slot| node.get(self.width, slot)));
+        Ok(Some(node.media))
+    }
+
     /// Makes the next checkpoint write the node `key` to a new place, if it exists.
     ///
     /// # Errors

@@ -79,3 +79,13 @@ impl From<Failed> for Error {
         failed.error
     }
 }
+
+impl RequestKind {
+    /// The buffer of a request that will not be made.
+    pub(crate) fn into_buf(self) -> Option<Buf> {
+        match self {
+            Self::Read { buf, .. } | Self::Write { buf, .. } => Some(buf),
+            Self::Flush | Self::Discard { .. } | Self::WriteZeroes { .. } => None,
+        }
+    }
+}

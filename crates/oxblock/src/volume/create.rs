@@ -22,7 +22,7 @@ use crate::map;
 
 /// Segments that a volume needs besides those that its data fills: open ones, those kept for checkpoints and for
 /// cleaning, and those on their way from one use to the next.
-const SPARE_SEGMENTS: u64 = 16;
+const SPARE_SEGMENTS: u64 = 20;
 /// Space for data and map over what the data takes when new, so that cleaning finds segments that are worth it: a
 /// quarter, or at the least a twelfth.
 const USUAL_SPACE: (u64, u64) = (5, 4);
@@ -306,7 +306,7 @@ mod tests {
     fn shapes_have_the_room_they_promise() {
         for size in [1, 4096, 1 << 20, 64 << 20, 1 << 30, 1 << 40, 16 << 40] {
             let shape = shape_for_size(size).unwrap();
-            let data = u64::from(shape.segments - 16) * u64::from(shape.segment_blocks);
+            let data = u64::from(shape.segments - 20) * u64::from(shape.segment_blocks);
             assert!(data * 4 >= shape.blocks * 5);
             // A device of exactly that size takes it again.
             assert_eq!(choose_shape(shape.device_size(), Some(size)).unwrap(), shape);

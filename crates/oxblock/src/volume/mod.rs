@@ -2,11 +2,18 @@
 //!
 //! - [`Volume`] is the poll interface: queue requests, submit, poll for completions, all in one thread and without a
 //!   lock. It is what servers are built on.
+//! - [`Handle`] is shared between threads: blocking calls, each run in its caller's own context.
+//! - [`AsyncHandle`] is the same for tasks of any executor.
 
+mod core;
 mod create;
+mod handle;
 mod open;
 mod poll;
+mod tasks;
 
 pub use create::{CreateOptions, Created, create, create_on, required_size};
+pub use handle::Handle;
 pub use open::OpenOptions;
 pub use poll::Volume;
+pub use tasks::AsyncHandle;

@@ -10,7 +10,8 @@ use crate::format::pointer::PointerWidth;
 use crate::format::superblock::Superblock;
 use crate::lane::{Geometry, Lane, Tuning};
 use crate::log::load::{build_segments, choose_superblock, load_table, read_slots};
-use crate::log::recovery::Replayed;
+use crate::log::segments::Segments;
+use crate::log::table::Table;
 use crate::map::Map;
 use crate::volume::poll::Volume;
 
@@ -146,6 +147,18 @@ pub(crate) fn build_lane(
         ));
     }
     let segments = build_segments(&superblock, &table, entries)?;
+    assemble(queue, superblock, options, table, segments)
+}
+
+/// The lane of `superblock` at its checkpoint, with what was loaded of it.
+pub(crate) fn assemble(
+    queue: Box<dyn IoQueue + Send>,
+    superblock: Superblock,
+    options: &OpenOptions,
+    table: Table,
+    segments: Segments,
+) -> Result<Lane> {
+    let csum = Csum::new(superblock.csum, superblock.volume);
     let width = PointerWidth::for_csum(superblock.csum.width());
     let point = superblock.checkpoint.clone();
     let nodes = usize::try_from(options.map_cache_bytes / BLOCK_BYTES).unwrap_or(usize::MAX);
@@ -172,5 +185,3 @@ pub(crate) fn build_lane(
     Ok(Lane::new(queue, geometry, tuning, map, segments, table, point))
 }
 
-/// What opening replayed, for [`Info`](crate::volume::Info).
-pub(crate) type Recovery = Replayed;

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::layout::BLOCK_BYTES;
 use crate::lane::Lane;
 use crate::log::recovery::Replayed;
+use crate::stats::Counters;
 use crate::submit::request::{Completion, Request};
 
 /// An open volume, driven by its owner: queue requests, [`submit`](Self::submit), [`poll`](Self::poll) for completions.
@@ -69,6 +70,11 @@ impl Volume {
         self.lane.wait(timeout);
     }
 
+    /// What the volume has done since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.lane.counters
+    }
+
     /// True while requests are under way.
     pub fn is_busy(&self) -> bool {
         self.lane.busy()
@@ -79,12 +85,10 @@ impl Volume {
     /// # Errors
     /// What kept it from becoming durable.
     pub fn close(mut self) -> Result<()> {
+        self.lane.begin_close();
         self.drain()?;
-        if !self.lane.geometry.read_only && self.lane.begun() {
-            self.lane.want_checkpoint(true);
-            self.drain()?;
-        }
-        Ok(())
+        self.lane.want_last_checkpoint();
+        self.drain()
     }
 
     /// Runs until nothing is under way.

@@ -1,0 +1,136 @@
+//! The asynchronous handle.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use crate::device::Buf;
+use crate::error::Result;
+use crate::submit::request::{Completion, Failed, RequestKind};
+use crate::volume::core::{Call, Core, nanos};
+use crate::volume::handle::buffer;
+
+/// A volume for tasks of any executor: cloneable, `Send`, and without a runtime of its own.
+///
+/// A task that is polled drives the volume itself, as a blocking caller does. For the time that a fast device takes it
+/// asks to be polled again; if that is not enough, a thread that is started when first needed waits for the devices.
+///
+/// Dropping a future does not take its request back: the request runs to its end, and its buffer is freed then.
+#[derive(Debug, Clone)]
+pub struct AsyncHandle {
+    pub(super) core: Arc<Core>,
+}
+
+impl AsyncHandle {
+    /// Bytes, a multiple of 4096.
+    pub fn size(&self) -> u64 {
+        self.core.size
+    }
+
+    /// As [`Handle::read_at`](crate::volume::Handle::read_at).
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn read_at(&self, offset: u64, buf: impl Into<Buf>) -> Result<Buf, Failed> {
+        buffer(self.call(RequestKind::Read { offset, buf: buf.into() }).await)
+    }
+
+    /// As [`Handle::write_at`](crate::volume::Handle::write_at).
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn write_at(&self, offset: u64, buf: impl Into<Buf>) -> Result<Buf, Failed> {
+        buffer(self.call(RequestKind::Write { offset, buf: buf.into(), fua: false }).await)
+    }
+
+    /// As [`Handle::write_durable_at`](crate::volume::Handle::write_durable_at).
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn write_durable_at(&self, offset: u64, buf: impl Into<Buf>) -> Result<Buf, Failed> {
+        buffer(self.call(RequestKind::Write { offset, buf: buf.into(), fua: true }).await)
+    }
+
+    /// As [`Handle::flush`](crate::volume::Handle::flush).
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn flush(&self) -> Result<()> {
+        self.call(RequestKind::Flush).await.result
+    }
+
+    /// As [`Handle::discard`](crate::volume::Handle::discard).
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.call(RequestKind::Discard { offset, len }).await.result
+    }
+
+    /// As [`Handle::write_zeroes`](crate::volume::Handle::write_zeroes).
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        self.call(RequestKind::WriteZeroes { offset, len, fua: false }).await.result
+    }
+
+    fn call(&self, kind: RequestKind) -> Pending<'_> {
+        // Posted at the first poll, as futures do nothing before.
+        Pending { core: &self.core, kind: Some(kind), call: None, asleep: false }
+    }
+}
+
+/// One call of a task.
+struct Pending<'a> {
+    core: &'a Arc<Core>,
+    kind: Option<RequestKind>,
+    call: Option<(Arc<Call>, Instant)>,
+    /// The reactor counts this call.
+    asleep: bool,
+}
+
+impl Future for Pending<'_> {
+    type Output = Completion;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Completion> {
+        let this = self.get_mut();
+        if let Some(kind) = this.kind.take() {
+            this.call = Some((this.core.post(kind), Instant::now()));
+        }
+        let Some((call, begin)) = &this.call else {
+            unreachable!("a call is posted when first polled")
+        };
+        this.core.drive();
+        if let Some(completion) = call.take() {
+            this.wake_up();
+            return Poll::Ready(completion);
+        }
+        let patient = nanos(*begin) < this.core.task_patience();
+        if !patient && !this.asleep {
+            this.asleep = true;
+            this.core.task_waits();
+        }
+        let done = !call.wake_with(context.waker());
+        if done || patient || !this.core.has_reactor() {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+impl Pending<'_> {
+    fn wake_up(&mut self) {
+        if std::mem::take(&mut self.asleep) {
+            self.core.task_left();
+        }
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.wake_up();
+    }
+}
