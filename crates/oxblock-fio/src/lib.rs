@@ -6,7 +6,7 @@
 //! - [`parse`] turns text into a [`JobFile`]. Options that name a file or an engine are accepted
 //!   and noted as replaced by the target; an option that is unknown, or that this runner cannot
 //!   honour, is refused by name and line. No input makes it panic.
-//! - [`run`] carries the jobs out in one thread and one event loop. It is a benchmark loop: apart
+//! - [`run()`] carries the jobs out in one thread and one event loop. It is a benchmark loop: apart
 //!   from the target's own, it makes no system calls, does not allocate per I/O, and reads the
 //!   clock once per submitted and once per reaped batch.
 //! - [`Report`] prints fio's normal text ([`Report::normal`]) and fio's JSON ([`Report::json`]).
@@ -24,4 +24,4 @@ pub use jobfile::{JobError, JobFile, JobOptions, option_listing, parse};
 pub use report::Report;
 pub use run::verify::Mismatch;
 pub use run::{Durable, Progress, RunOptions, VerifyReport, run, verify_only};
-pub use target::{MemoryTarget, NullTarget, RawTarget, Target};
+pub use target::{MemoryTarget, NullTarget, RawTarget, Target, VolumeTarget};

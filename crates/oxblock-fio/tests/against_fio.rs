@@ -1,5 +1,6 @@
 //! The same jobs in this runner and in fio: equal totals, the same JSON keys with the same types,
 //! the same lines of text. Skipped, with the reason, where fio is not installed.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::process::Command;
 

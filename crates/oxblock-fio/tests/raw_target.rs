@@ -1,4 +1,10 @@
 //! A bare device behind the seam: what reaches the queue, and what comes back.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a device for tests"
+)]
 
 use std::io;
 use std::sync::{Arc, Mutex};

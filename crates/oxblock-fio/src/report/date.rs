@@ -16,7 +16,9 @@ pub(super) fn ctime(time: SystemTime) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let name = DAYS.iter().cycle().nth(crate::num::index(days % 7)).unwrap_or(&"");
     // Gregorian years by counting: a few hundred steps at most.
-    let leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let (mut year, mut day) = (1970, days);
     while day >= 365 + u64::from(leap(year)) && year < 9999 {
         day -= 365 + u64::from(leap(year));

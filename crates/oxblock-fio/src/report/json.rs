@@ -48,7 +48,7 @@ fn job_value(report: &Report, job: &JobResult) -> Value {
     put("groupid", json!(job.group));
     put("error", json!(job.errno));
     put("eta", json!(NO_ETA));
-    put("elapsed", json!(job.elapsed / 1_000_000_000 + 1));
+    put("elapsed", json!(job.elapsed.div_ceil(1_000_000_000).max(1)));
     put("job options", options(&job.options));
     for (name, direction) in ["read", "write", "trim"].into_iter().zip(&stats.directions) {
         put(name, direction_value(report, job, name, direction));

@@ -116,12 +116,12 @@ impl JobResult {
         self.stats.direction(Direction::Trim)
     }
 
-    /// I/Os a second, all directions.
+    /// I/Os a second: the sum over the directions, each over its own time.
     pub fn iops(&self) -> f64 {
         self.stats.directions.iter().map(DirectionStats::iops).sum()
     }
 
-    /// Bytes a second, all directions.
+    /// Bytes a second: the sum over the directions, each over its own time.
     pub fn bandwidth(&self) -> f64 {
         self.stats.directions.iter().map(DirectionStats::bandwidth_bytes).sum()
     }

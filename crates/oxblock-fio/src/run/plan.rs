@@ -69,6 +69,7 @@ pub(crate) fn plan<'f>(
             clones.push(planned);
         }
     }
+    check_memory(file, &clones)?;
     check_overlaps(file, &clones)?;
     notes.dedup();
     Ok((clones, notes))
@@ -97,13 +98,13 @@ fn range(
 ) -> Result<Range, JobError> {
     let unit = u64::from(unit_of(spec));
     let align = u64::from(block_size.max(1));
-    if unit % align != 0 {
+    if !unit.is_multiple_of(align) {
         let message = format!("block sizes must be multiples of the target's {align} bytes");
         return Err(refuse(file, spec, "bs", message));
     }
     let skip = spec.offset_increment.resolve(size).saturating_mul(clone);
     let mut start = spec.offset.resolve(size).saturating_add(skip);
-    if start % align != 0 {
+    if !start.is_multiple_of(align) {
         if matches!(spec.offset, crate::jobfile::Amount::Bytes(_)) {
             let message = format!("offset {start} is not a multiple of the target's {align} bytes");
             return Err(refuse(file, spec, "offset", message));
@@ -121,13 +122,13 @@ fn range(
         len = room;
     }
     len -= len % unit;
-    let largest = spec.used_sizes().map(super::super::jobfile::BlockSizes::max).max().unwrap_or(0);
+    let largest = spec.used_sizes().map(crate::jobfile::BlockSizes::max).max().unwrap_or(0);
     if len < u64::from(largest) {
         let message =
             format!("{room} bytes from offset {start} do not hold one block of {largest}");
         return Err(refuse(file, spec, "size", message));
     }
-    if !spec.rw.random && spec.rw_modifier % align != 0 {
+    if !spec.rw.random && !spec.rw_modifier.is_multiple_of(align) {
         let message = format!("skips must be multiples of the target's {align} bytes");
         return Err(refuse(file, spec, "rw", message));
     }
@@ -150,6 +151,29 @@ fn check_verify(file: &JobFile, job: &Planned<'_>) -> Result<(), JobError> {
     if !spec.rw.random && spec.rw_modifier.checked_rem(u64::from(job.unit)) != Some(0) {
         let message = "with verify, skips must be multiples of the block size".to_owned();
         return Err(refuse(file, spec, "rw", message));
+    }
+    Ok(())
+}
+
+/// Buffers, verify ledgers and block maps of a phase must fit into three quarters of the memory: a
+/// refusal with a line is better than an allocation that ends the process.
+fn check_memory(file: &JobFile, clones: &[Planned<'_>]) -> Result<(), JobError> {
+    let system = rustix::system::sysinfo();
+    let memory = u128::from(system.totalram) * u128::from(system.mem_unit.max(1)) * 3 / 4;
+    let mut phase = (0, 0u128);
+    for job in clones {
+        let spec = job.spec;
+        let largest = spec.used_sizes().map(crate::jobfile::BlockSizes::max).max().unwrap_or(0);
+        let buffers = u128::from(spec.depth.max) * u128::from(largest);
+        let units = |unit: u32| u128::from(job.range.len / u64::from(unit.max(1)));
+        let ledger = if spec.verify.is_some() { units(job.verify_unit) * 8 } else { 0 };
+        let need = buffers + ledger + units(job.unit) / 8;
+        phase = if phase.0 == job.phase { (job.phase, phase.1 + need) } else { (job.phase, need) };
+        if phase.1 > memory {
+            let message =
+                format!("iodepth, block and verify tables need {} MiB of memory", phase.1 >> 20);
+            return Err(refuse(file, spec, "iodepth", message));
+        }
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ impl Random {
     /// Evenly from `0..bound`; 0 for a bound of 0. The bias is below `bound / 2^64`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         // The high half of a 128-bit product is below `bound`, so it fits.
-        (u128::from(self.next()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Evenly from `[0, 1)`.

@@ -3,7 +3,10 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::num;
 use crate::target::{MemoryTarget, Seen};
 use crate::{Report, parse};
 
@@ -107,7 +110,7 @@ fn block_sizes() {
     let mut hit = vec![false; 256];
     for io in &seen {
         for block in io.offset / 4096..(io.offset + io.len) / 4096 {
-            assert!(!std::mem::replace(&mut hit[block as usize], true));
+            assert!(!std::mem::replace(&mut hit[num::index(block)], true));
         }
     }
     assert!(hit.iter().all(|hit| *hit));
@@ -289,7 +292,7 @@ fn verify_only_after_a_crash_knows_what_must_be_there() {
     assert_eq!((report.jobs[0].good, report.jobs[0].blank, report.jobs[0].newest), (200, 56, 200));
     // Losing the last write is allowed, losing the first is not.
     let written: Vec<usize> =
-        target.seen.iter().filter(|io| io.kind == 'w').map(|io| io.offset as usize).collect();
+        target.seen.iter().filter(|io| io.kind == 'w').map(|io| num::index(io.offset)).collect();
     target.data[written[199]..written[199] + 4096].fill(0);
     assert_eq!(verify_only(&file, &mut target, &[durable]).unwrap().mismatch_count, 0);
     target.data[written[0]..written[0] + 4096].fill(0);
@@ -331,6 +334,7 @@ fn what_does_not_fit_the_target_is_refused_by_line() {
         ("rw=write\nverify=md5\nnumjobs=2", 3, "writes the same range"),
         ("rw=write\nverify=md5\nverify_interval=3000", 4, "must divide"),
         ("cpus_allowed=1000", 2, "cannot run there"),
+        ("bs=1m\niodepth=65536\nnumjobs=4096", 3, "MiB of memory"),
     ];
     for (options, line, expected) in table {
         let mut target = MemoryTarget::new(SIZE);
@@ -384,4 +388,64 @@ fn progress_and_stop() {
     let file = parse("[j]\nrw=randread\ntime_based\nruntime=10h\n", "t").unwrap();
     let report = run(&file, &mut MemoryTarget::new(SIZE), &options).unwrap();
     assert!((1000..6000).contains(&report.jobs[0].read().ios));
+}
+
+/// Any mixture of options that shape the stream, the depth and the pace.
+fn any_options() -> impl Strategy<Value = Vec<&'static str>> {
+    let choices: Vec<Vec<&'static str>> = vec![
+        vec![
+            "rw=read",
+            "rw=write",
+            "rw=randwrite",
+            "rw=randrw",
+            "rw=rw",
+            "rw=trimwrite",
+            "rw=randtrim",
+            "rw=randtrimwrite",
+            "rw=randread:8",
+            "rw=write:8k",
+        ],
+        vec!["bs=4k", "bs=4k,8k", "bsrange=4k-16k", "bssplit=4k/50:12k/50", "bs=16k"],
+        vec!["", "size=50%", "size=100k", "io_size=300k", "offset=25%", "loops=3"],
+        vec!["", "iodepth=4", "iodepth=16"],
+        vec!["", "iodepth_batch=4", "iodepth_batch=0"],
+        vec!["", "iodepth_batch_complete=0", "iodepth_batch_complete=8"],
+        vec!["", "iodepth_low=1", "iodepth_low=3"],
+        vec!["", "fsync=3", "sync=1", "end_fsync=1"],
+        vec![
+            "",
+            "verify=crc32c",
+            "verify=md5\nverify_backlog=5",
+            "verify=xxhash\nverify_backlog=9\nverify_backlog_batch=2",
+        ],
+        vec!["", "norandommap", "random_distribution=zipf", "random_distribution=pareto:0.1"],
+        vec!["", "thinktime=10us\nthinktime_blocks=3", "rate_iops=100000", "rate=100m"],
+        vec!["", "time_based\nruntime=2ms", "runtime=1ms", "ramp_time=1ms\nruntime=1ms"],
+        vec!["", "serialize_overlap=1", "numjobs=2\noffset_increment=50%\nsize=50%"],
+    ];
+    choices.into_iter().map(proptest::sample::select).collect::<Vec<_>>()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Every job ends, stays in its target, and finds what it wrote.
+    #[test]
+    fn any_job_ends_well(options in any_options()) {
+        let mut target = MemoryTarget::new(SIZE / 2);
+        let text = format!("[j]\n{}\n", options.join("\n"));
+        let file = parse(&text, "t").unwrap();
+        // A refusal is an answer.
+        if let Ok(report) = run(&file, &mut target, &RunOptions::default()) {
+            let kinds = kinds(&target.seen);
+            // Read-only jobs verify what nobody wrote.
+            if kinds.contains(['w', 'W']) {
+                let first = report.jobs[0].mismatches.first();
+                prop_assert_eq!(report.errno(), 0, "{}\n{:?}", text, first);
+            }
+            prop_assert!(target.seen.iter().all(|io| io.offset.is_multiple_of(4096)));
+            let depth = file.jobs[0].depth.max * file.jobs[0].numjobs;
+            prop_assert!(target.deepest <= depth as usize);
+        }
+    }
 }

@@ -12,6 +12,7 @@
 mod memory;
 mod null;
 mod raw;
+mod volume;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub use memory::{MemoryTarget, Seen};
 pub use null::NullTarget;
 pub use oxblock::submit::request::{Completion, Request, RequestKind};
 pub use raw::RawTarget;
+pub use volume::VolumeTarget;
 
 /// A block target: a volume, a bare device, or something in memory.
 pub trait Target {
