@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use oxblock::volume::{Handle, create};
-use oxblock::{Buf, CreateOptions, OpenOptions, Result, Volume};
+use oxblock::{Buf, CreateOptions, OpenOptions, Result};
 
 fn main() -> Result<()> {
     let path = std::env::args().nth(1).map_or_else(|| PathBuf::from("disk.ox"), PathBuf::from);
@@ -11,14 +11,17 @@ fn main() -> Result<()> {
         let options = CreateOptions { size: Some(64 << 20), ..CreateOptions::default() };
         create(std::slice::from_ref(&path), &options)?;
     }
-    let options = OpenOptions { shared: true, ..OpenOptions::default() };
-    let volume = Handle::new(Volume::open(&[path], &options)?);
+    let volume = Handle::open(&[path], &OpenOptions::default())?;
 
     // A counter at byte 1000, kept over runs: any offset and length will do.
     let buf = volume.read_at(1000, Buf::new(8))?;
     let count = u64::from_le_bytes(buf.first_chunk().copied().unwrap_or_default()) + 1;
     let buf = volume.write_at(1000, &count.to_le_bytes()[..])?;
     volume.flush()?;
-    println!("run {count} on this volume of {} bytes; the buffer of {} came back", volume.size(), buf.len());
+    println!(
+        "run {count} on this volume of {} bytes; the buffer of {} came back",
+        volume.size(),
+        buf.len()
+    );
     volume.close()
 }

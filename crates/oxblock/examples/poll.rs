@@ -29,7 +29,8 @@ fn main() -> Result<()> {
             && let Some(buf) = idle.pop()
         {
             let offset = sent.wrapping_mul(0x9e37_79b9_7f4a_7c15) % blocks * 4096;
-            volume.queue(Request { tag: sent, kind: RequestKind::Write { offset, buf, fua: false } });
+            volume
+                .queue(Request { tag: sent, kind: RequestKind::Write { offset, buf, fua: false } });
             sent += 1;
         }
         volume.submit();

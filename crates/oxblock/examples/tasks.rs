@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use oxblock::volume::{AsyncHandle, Handle, create};
-use oxblock::{Buf, CreateOptions, OpenOptions, Result, Volume};
+use oxblock::{Buf, CreateOptions, OpenOptions, Result};
 
 /// Writes a block of its own, reads it back, and says so.
 async fn worker(volume: AsyncHandle, id: u64) -> Result<()> {
@@ -57,8 +57,7 @@ fn main() -> Result<()> {
         let options = CreateOptions { size: Some(64 << 20), ..CreateOptions::default() };
         create(std::slice::from_ref(&path), &options)?;
     }
-    let options = OpenOptions { shared: true, ..OpenOptions::default() };
-    let volume = Handle::new(Volume::open(&[path], &options)?);
+    let volume = Handle::open(&[path], &OpenOptions::default())?;
     let tasks = volume.tasks();
     run((0..4).map(|id| Box::pin(worker(tasks.clone(), id)) as Pin<Box<_>>).collect())?;
     volume.close()

@@ -8,7 +8,7 @@ use std::thread::{self, Thread};
 
 use oxblock::device::DeviceCall;
 use oxblock::volume::{AsyncHandle, Handle, create};
-use oxblock::{Buf, CreateOptions, ErrorKind, OpenOptions, Volume};
+use oxblock::{Buf, CreateOptions, ErrorKind, OpenOptions};
 
 const SIZE: u64 = 16 << 20;
 
@@ -19,9 +19,9 @@ fn each_call(test: impl Fn(Handle)) {
             let paths = [folder.path().join("volume.ox")];
             let options = CreateOptions { size: Some(SIZE), ..CreateOptions::default() };
             create(&paths, &options).unwrap();
-            let options = OpenOptions { shared: true, device_call: call, ..OpenOptions::default() };
-            match Volume::open(&paths, &options) {
-                Ok(volume) => test(Handle::new(volume)),
+            let options = OpenOptions { device_call: call, ..OpenOptions::default() };
+            match Handle::open(&paths, &options) {
+                Ok(handle) => test(handle),
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
                     println!("skipped {call:?} in {}: {error}", dir.display());
                 }

@@ -1,16 +1,18 @@
 //! `oxblock create`: a new volume on one or more devices.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use oxblock::csum::CsumKind;
+use oxblock::error::{Error, ErrorKind};
+use oxblock::format::layout::LABEL_SIZE;
+use oxblock::volume::{CreateOptions, create};
+use serde::Serialize;
 
-use super::info;
-use crate::engine::{CreateOptions, Volume};
-use crate::output::{Exit, print, print_json};
-use crate::size;
+use crate::output::{Exit, Usage, note, print, print_json};
+use crate::size::{self, human};
 
 /// Create a volume
 ///
@@ -82,24 +84,67 @@ fn csum() -> impl TypedValueParser<Value = CsumKind> {
         .try_map(|name| name.parse::<CsumKind>())
 }
 
+#[derive(Serialize)]
+struct Report<'a> {
+    uuid: String,
+    label: &'a str,
+    size: u64,
+    device_size: u64,
+    profile: &'static str,
+    csum: &'static str,
+    lanes: u16,
+    devices: Vec<&'a Path>,
+}
+
 impl Create {
     pub fn run(self) -> Result<Exit> {
-        let profile = self.profile.to_possible_value();
+        if !matches!(self.profile, Profile::Single) {
+            let name = self.profile.to_possible_value();
+            let name = name.map(|value| value.get_name().to_owned()).unwrap_or_default();
+            let message = format!("profile {name} is not there yet; this version makes 'single'");
+            return Err(Error::new(ErrorKind::Unsupported, message).into());
+        }
+        // Before anything is made, so that a refusal leaves nothing behind.
+        if self.label.len() > LABEL_SIZE {
+            let text = format!("--label has {} bytes; at most {LABEL_SIZE} fit", self.label.len());
+            return Err(Usage(text).into());
+        }
+        if let Some(lanes) = self.lanes.filter(|lanes| *lanes != 1) {
+            let message = format!("{lanes} lanes are not there yet; this version makes one");
+            return Err(Error::new(ErrorKind::Unsupported, message).into());
+        }
         let options = CreateOptions {
             size: self.size,
             csum: self.csum,
-            profile: profile.map(|value| value.get_name().to_owned()).unwrap_or_default(),
-            label: self.label,
-            lanes: self.lanes,
+            label: self.label.clone(),
+            lanes: self.lanes.unwrap_or(1),
             force: self.force,
             preallocate: self.preallocate,
+            ..CreateOptions::default()
         };
-        let info = Volume::create(&self.devices, &options)?;
+        let created = create(&self.devices, &options)?;
+        for notice in &created.notices {
+            note(notice);
+        }
         if self.json {
-            print_json(&info)?;
+            print_json(&Report {
+                uuid: created.volume.to_string(),
+                label: &self.label,
+                size: created.size,
+                device_size: created.device_size,
+                profile: "single",
+                csum: self.csum.name(),
+                lanes: options.lanes,
+                devices: self.devices.iter().map(PathBuf::as_path).collect(),
+            })?;
         } else {
-            print(&format!("created volume {} of {}", info.uuid, size::human(info.size)))?;
-            info::print_info(&info)?;
+            print(&format!(
+                "created volume {} of {} on {} of device, checksum {}",
+                created.volume,
+                human(created.size),
+                human(created.device_size),
+                self.csum
+            ))?;
         }
         Ok(Exit::Fine)
     }

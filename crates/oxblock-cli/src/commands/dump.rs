@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use oxblock::volume::{Fields, Part, Value, dump};
 
-use crate::engine::{self, Part};
-use crate::output::{Exit, print_json, print_table};
+use super::OpenArgs;
+use crate::output::{Exit, print, print_json};
 
 /// Show a structure on the media, decoded as docs/format.md names it
 #[derive(Args)]
@@ -17,6 +18,9 @@ pub struct Dump {
     /// Report as JSON
     #[arg(long, global = true)]
     json: bool,
+
+    #[command(flatten)]
+    open: OpenArgs,
 }
 
 #[derive(Subcommand)]
@@ -68,16 +72,117 @@ impl Dump {
             What::Record { address, devices } => (Part::Record(address), devices),
             What::Map { lba, devices } => (Part::Map(lba), devices),
         };
-        let fields = engine::dump(&devices, part)?;
+        let fields = dump(&devices, part, &self.open.options(true))?;
         if self.json {
-            let object: serde_json::Map<String, serde_json::Value> =
-                fields.into_iter().map(|(name, value)| (name, value.into())).collect();
-            print_json(&object)?;
+            print_json(&object(&fields))?;
         } else {
-            let rows: Vec<(&str, String)> =
-                fields.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-            print_table(&rows)?;
+            let mut lines = Vec::new();
+            group(&fields, 0, &mut lines);
+            print(&lines.join("\n"))?;
         }
         Ok(Exit::Fine)
+    }
+}
+
+fn object(fields: &Fields) -> serde_json::Value {
+    fields.iter().map(|(name, value)| (name.clone(), json(value))).collect()
+}
+
+fn json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Number(number) => (*number).into(),
+        Value::Flag(flag) => (*flag).into(),
+        Value::Text(text) => text.as_str().into(),
+        Value::Group(fields) => object(fields),
+        Value::List(list) => list.iter().map(json).collect(),
+        Value::None => serde_json::Value::Null,
+    }
+}
+
+/// A value that fits on the line of its name.
+fn simple(value: &Value) -> Option<String> {
+    Some(match value {
+        Value::Number(number) => number.to_string(),
+        Value::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+        Value::Text(text) if text.is_empty() => "-".to_owned(),
+        Value::Text(text) => text.clone(),
+        Value::None => "-".to_owned(),
+        Value::List(list) if list.iter().all(|value| matches!(value, Value::Number(_))) => {
+            numbers(list)
+        }
+        Value::Group(_) | Value::List(_) => return None,
+    })
+}
+
+/// Numbers in a row, runs of consecutive ones as a range.
+fn numbers(list: &[Value]) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for value in list {
+        let Value::Number(number) = value else { continue };
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*number) => *last = *number,
+            _ => runs.push((*number, *number)),
+        }
+    }
+    let run = |(first, last): &(u64, u64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    match runs.is_empty() {
+        true => "-".to_owned(),
+        false => runs.iter().map(run).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// Fields one to a line, values in one column, what is inside them indented.
+fn group(fields: &Fields, indent: usize, lines: &mut Vec<String>) {
+    let plain = fields.iter().filter(|(_, value)| simple(value).is_some());
+    let width = plain.map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, value) in fields {
+        match (simple(value), value) {
+            (Some(text), _) => lines.push(format!("{:indent$}{name:<width$}  {text}", "")),
+            (None, Value::Group(inner)) => {
+                lines.push(format!("{:indent$}{name}:", ""));
+                group(inner, indent + 2, lines);
+            }
+            (None, Value::List(list)) => {
+                lines.push(format!("{:indent$}{name}:", ""));
+                table(list, indent + 2, lines);
+            }
+            (None, _) => {}
+        }
+    }
+}
+
+/// A list: a table with one line each where the entries are flat, else one block each.
+fn table(list: &[Value], indent: usize, lines: &mut Vec<String>) {
+    let rows: Option<Vec<Vec<String>>> = list.iter().map(row).collect();
+    let Some(rows) = rows else {
+        for value in list {
+            match value {
+                Value::Group(fields) => group(fields, indent, lines),
+                other => lines.extend(simple(other).map(|text| format!("{:indent$}{text}", ""))),
+            }
+        }
+        return;
+    };
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        lines.push(format!("{:indent$}{}", "", line.trim_end()));
+    }
+}
+
+/// `name value` of each field, when all of them are simple.
+fn row(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::Group(fields) => {
+            fields.iter().map(|(name, value)| Some(format!("{name} {}", simple(value)?))).collect()
+        }
+        other => Some(vec![simple(other)?]),
     }
 }

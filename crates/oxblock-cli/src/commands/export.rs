@@ -90,13 +90,11 @@ impl Export {
         } else {
             print(&summary)?;
         }
-        if exported.bad_blocks.is_empty() {
+        let missing = exported.missing_blocks();
+        if missing == 0 {
             return Ok(Exit::Fine);
         }
-        note(&format!(
-            "{} blocks could not be verified and are zero in the destination",
-            exported.bad_blocks.len()
-        ));
+        note(&format!("{missing} blocks could not be read and are zero in the destination"));
         Ok(Exit::Damage)
     }
 }

@@ -1,12 +1,13 @@
 //! `oxblock info`: geometry, profile, usage, health, counters.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
+use oxblock::volume::Info as VolumeInfo;
+use serde_json::{Value, json};
 
 use super::OpenArgs;
-use crate::engine::VolumeInfo;
 use crate::output::{Exit, print_json, print_table};
 use crate::size::{both, human};
 
@@ -33,40 +34,180 @@ impl Info {
         let info = volume.info();
         volume.close()?;
         if self.json {
-            print_json(&info)?;
+            print_json(&report(&info, &self.devices))?;
         } else {
-            print_info(&info)?;
+            print_table(&rows(&info, &self.devices))?;
         }
         Ok(Exit::Fine)
     }
 }
 
-/// Prints `info` for people.
-pub fn print_info(info: &VolumeInfo) -> Result<()> {
+/// The path by which a device was opened.
+fn path<'a>(paths: &'a [PathBuf], index: usize, recorded: &'a str) -> &'a Path {
+    paths.get(index).map_or(Path::new(recorded), PathBuf::as_path)
+}
+
+fn report(info: &VolumeInfo, paths: &[PathBuf]) -> Value {
+    let devices = info.devices.iter().enumerate().map(|(index, device)| {
+        let limits = &device.limits;
+        json!({
+            "path": path(paths, index, &device.path),
+            "recorded_path": device.path,
+            "uuid": device.uuid,
+            "size": device.size,
+            "logical_block_size": limits.block_size,
+            "dma_alignment": limits.dma_alignment,
+            "io_opt": limits.io_opt,
+            "bio_max_bytes": limits.bio_max_bytes,
+            "write_cache": limits.write_cache,
+            "fua": limits.fua.name(),
+            "discard": limits.discard,
+            "rotational": limits.rotational,
+            "direct": limits.direct,
+        })
+    });
+    let segments = &info.segments;
+    let counters: serde_json::Map<String, Value> = info
+        .counters
+        .named()
+        .into_iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    json!({
+        "uuid": info.uuid,
+        "label": info.label,
+        "size": info.size,
+        "used": info.used,
+        "capacity": info.capacity,
+        "device_size": info.device_size,
+        "profile": info.profile,
+        "csum": info.csum,
+        "csum_gb_per_second": (info.csum_speed * 100.0).round() / 100.0,
+        "lanes": info.lanes,
+        "created": info.created,
+        "segments": {
+            "size": segments.size,
+            "count": segments.count,
+            "free": segments.free,
+            "reserved": segments.reserved,
+            "open": segments.open,
+            "sealed": segments.sealed,
+            "pending": segments.pending,
+            "damaged": segments.damaged,
+        },
+        "generation": info.generation,
+        "epoch": info.epoch,
+        "sequence": info.sequence,
+        "clean": info.clean,
+        "replayed": {
+            "records": info.replayed.records,
+            "changes": info.replayed.changes,
+            "bytes": info.replayed.bytes,
+        },
+        "map": {
+            "height": info.map.height,
+            "cached": info.map.cached,
+            "limit": info.map.limit,
+            "dirty": info.map.dirty,
+            "fetched": info.map.fetched,
+            "evicted": info.map.evicted,
+            "lost": info.map.lost,
+        },
+        "checksum_errors": info.checksum_errors,
+        "devices": devices.collect::<Vec<_>>(),
+        "device_call": info.device_call,
+        "counters": counters,
+    })
+}
+
+fn rows<'a>(info: &'a VolumeInfo, paths: &[PathBuf]) -> Vec<(&'a str, String)> {
     let percent = (u128::from(info.used) * 100).checked_div(u128::from(info.size)).unwrap_or(0);
+    let segments = &info.segments;
+    let state = match (info.clean, info.replayed.changes) {
+        (true, _) => "closed in good order".to_owned(),
+        (false, 0) => "not closed in good order; nothing to replay".to_owned(),
+        (false, changes) => format!(
+            "not closed in good order; {changes} changes replayed from {} of log",
+            human(info.replayed.bytes)
+        ),
+    };
+    let health = match (info.checksum_errors, segments.damaged, info.map.lost) {
+        (0, 0, 0) => "no damage seen; 'oxblock check' reads everything".to_owned(),
+        (errors, damaged, lost) => format!(
+            "{errors} blocks failed verification, {damaged} segments cannot be cleaned, {lost} map nodes are lost; \
+             run 'oxblock check'"
+        ),
+    };
     let mut rows = vec![
         ("volume", info.uuid.clone()),
         ("label", info.label.clone()),
         ("size", both(info.size)),
         ("used", format!("{} ({percent} %)", human(info.used))),
-        ("profile", info.profile.clone()),
-        ("checksum", info.csum.clone()),
+        (
+            "capacity",
+            format!("{} of log on {} of device", human(info.capacity), human(info.device_size)),
+        ),
+        ("profile", info.profile.to_owned()),
+        ("checksum", format!("{}, {:.1} GB/s here", info.csum, info.csum_speed)),
         ("lanes", info.lanes.to_string()),
-        ("segment size", human(info.segment_size)),
-        ("generation", info.generation.to_string()),
+        (
+            "segments",
+            format!(
+                "{} of {}: {} free, {} reserved, {} open, {} sealed, {} pending, {} damaged",
+                segments.count,
+                human(segments.size),
+                segments.free,
+                segments.reserved,
+                segments.open,
+                segments.sealed,
+                segments.pending,
+                segments.damaged
+            ),
+        ),
+        (
+            "checkpoint",
+            format!(
+                "generation {}, epoch {}, sequence {}",
+                info.generation, info.epoch, info.sequence
+            ),
+        ),
+        ("state", state),
+        ("health", health),
+        (
+            "map",
+            format!(
+                "{} levels; {} of {} nodes in memory, {} dirty",
+                info.map.height, info.map.cached, info.map.limit, info.map.dirty
+            ),
+        ),
     ];
     rows.retain(|(_, value)| !value.is_empty());
-    for device in &info.devices {
-        let text = format!(
-            "{}, {}, {}, {} errors",
-            device.path.display(),
-            human(device.size),
-            device.state,
-            device.errors
-        );
-        rows.push(("device", text));
+    for (index, device) in info.devices.iter().enumerate() {
+        let limits = &device.limits;
+        rows.push((
+            "device",
+            format!(
+                "{}, {}, {}, blocks of {}, memory aligned to {}, io_opt {}, bio_max {}, write cache {}, FUA {}, \
+                 discard {}",
+                path(paths, index, &device.path).display(),
+                human(device.size),
+                if limits.direct { "direct I/O" } else { "buffered I/O" },
+                limits.block_size,
+                limits.dma_alignment,
+                human(limits.io_opt.into()),
+                human(limits.bio_max_bytes.into()),
+                if limits.write_cache { "yes" } else { "no" },
+                limits.fua.name(),
+                if limits.discard { "yes" } else { "no" },
+            ),
+        ));
     }
-    rows.extend(info.policies.iter().map(|policy| ("policy", policy.clone())));
-    rows.extend(info.counters.iter().map(|(name, value)| (name.as_str(), value.to_string())));
-    print_table(&rows)
+    rows.push(("device call", info.device_call.clone()));
+    let counters = info.counters.named().into_iter().filter(|(_, value)| *value > 0);
+    let counters: Vec<String> =
+        counters.map(|(name, value)| format!("{value} {}", name.replace('_', " "))).collect();
+    if !counters.is_empty() {
+        rows.push(("since opening", counters.join(", ")));
+    }
+    rows
 }

@@ -14,7 +14,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::engine::{DeviceCall, OpenOptions, Volume};
+use oxblock::device::DeviceCall;
+use oxblock::volume::{OpenOptions, Volume};
+
 use crate::output::{Exit, note};
 use crate::size;
 
@@ -57,6 +59,10 @@ pub struct OpenArgs {
     /// How operations reach the devices
     #[arg(long, value_enum, default_value = "auto", value_name = "WAY", help_heading = "Engine")]
     device_call: DeviceCallArg,
+
+    /// Accept damage at the end of the log, and go back to the state before it
+    #[arg(long, help_heading = "Engine")]
+    rollback: bool,
 }
 
 /// The values of `--device-call`.
@@ -73,15 +79,24 @@ enum DeviceCallArg {
 }
 
 impl OpenArgs {
-    /// As the engine wants it.
-    fn options(&self, read_only: bool) -> OpenOptions {
-        let device_call = match self.device_call {
+    /// How operations shall reach the devices.
+    fn device_call(&self) -> DeviceCall {
+        match self.device_call {
             DeviceCallArg::Auto => DeviceCall::Auto,
             DeviceCallArg::Ring => DeviceCall::Ring,
             DeviceCallArg::Inline => DeviceCall::Inline,
             DeviceCallArg::Threads => DeviceCall::Threads,
-        };
-        OpenOptions { read_only, map_cache_bytes: self.map_cache, device_call }
+        }
+    }
+
+    /// As the engine wants it.
+    fn options(&self, read_only: bool) -> OpenOptions {
+        let device_call = self.device_call();
+        let rollback = self.rollback;
+        let mut options =
+            OpenOptions { read_only, device_call, rollback, ..OpenOptions::default() };
+        options.map_cache_bytes = self.map_cache.unwrap_or(options.map_cache_bytes);
+        options
     }
 
     /// Opens the volume on `devices` and passes on what it has to say.

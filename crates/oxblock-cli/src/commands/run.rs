@@ -1,17 +1,23 @@
 //! `oxblock run`: a fio job file on a volume, or on the bare device.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use oxblock::device::{DeviceOptions, Sharing, open_devices};
+use oxblock_fio::{JobFile, Progress, RawTarget, Report, RunOptions, VolumeTarget, parse, run};
 
 use super::OpenArgs;
-use crate::output::Exit;
+use crate::output::{Exit, Usage, note, print};
+use crate::size::human;
 
 /// Run a fio job file on a volume
 ///
 /// The job's file names and I/O engine are replaced by the target. An option that is unknown, or that cannot be
-/// honoured, is refused by name and line. The report has the shape of fio's own.
+/// honoured, is refused by name and line. The report has the shape of fio's own. The exit status is 1 when a job had an
+/// error, and 3 when what was read back is not what was written.
 #[derive(Args)]
 pub struct Run {
     /// The job file, in fio's language
@@ -58,22 +64,169 @@ enum Format {
 
 impl Run {
     pub fn run(self) -> Result<Exit> {
-        let on = match self.target {
-            Target::Volume => {
-                self.open.open(&self.devices, false)?.close()?;
-                "a volume"
-            }
-            Target::Raw => "a bare device",
+        let name = self.job.display().to_string();
+        let text = std::fs::read_to_string(&self.job).with_context(|| format!("read {name}"))?;
+        let file = parse(&text, &name)?;
+        if !file.replaced.is_empty() {
+            let list = file.replaced.join(", ");
+            note(&format!("replaced by the target: {list}"));
+        }
+        // The report has its place before an hour of work is done for it.
+        let mut output = self.output.as_deref().map(create).transpose()?;
+        let report = match self.target {
+            Target::Volume => self.on_volume(&file)?,
+            Target::Raw => self.on_raw(&file)?,
         };
-        let format = match self.output_format {
-            Format::Normal => "normal",
-            Format::Json => "json",
+        for text in &report.notes {
+            note(text);
+        }
+        let text = match self.output_format {
+            Format::Normal => report.normal(),
+            Format::Json => serde_json::to_string_pretty(&report.json())?,
         };
-        let to = self.output.as_deref().unwrap_or(std::path::Path::new("-"));
-        bail!(
-            "this build cannot run {} on {on} yet ({format} report to {})",
-            self.job.display(),
-            to.display()
-        )
+        match &mut output {
+            None => print(text.trim_end())?,
+            Some((path, out)) => writeln!(out, "{}", text.trim_end())
+                .with_context(|| format!("write {}", path.display()))?,
+        }
+        Ok(judge(&report))
+    }
+
+    fn on_volume(&self, file: &JobFile) -> Result<Report> {
+        let volume = self.open.open(&self.devices, !writes(file))?;
+        let mut target = VolumeTarget::new(volume);
+        let result = with_progress(file, &mut target);
+        // In good order even when the jobs failed; the first error is the one to tell.
+        let closed = target.into_volume().close();
+        let report = result?;
+        closed?;
+        Ok(report)
+    }
+
+    fn on_raw(&self, file: &JobFile) -> Result<Report> {
+        if self.devices.len() != 1 {
+            let text = "--target raw runs on one file or block device";
+            return Err(Usage(text.into()).into());
+        }
+        let opened = open_devices(
+            &self.devices,
+            &DeviceOptions {
+                writable: writes(file),
+                call: self.open.device_call(),
+                sharing: Sharing::Exclusive,
+                ..DeviceOptions::default()
+            },
+        )?;
+        for notice in &opened.notices {
+            note(notice);
+        }
+        with_progress(file, &mut RawTarget::new(opened.queue))
+    }
+}
+
+fn create(path: &Path) -> Result<(PathBuf, std::fs::File)> {
+    let file = std::fs::File::create(path);
+    let file = file.with_context(|| format!("create {}", path.display()))?;
+    Ok((path.to_owned(), file))
+}
+
+/// Whether any job changes what the target holds.
+fn writes(file: &JobFile) -> bool {
+    file.jobs.iter().any(|job| job.rw.write || job.rw.trim)
+}
+
+/// How the command ends.
+fn judge(report: &Report) -> Exit {
+    let mismatches = report.mismatch_count();
+    if mismatches > 0 {
+        let shown = report.jobs.iter().flat_map(|job| &job.mismatches).take(20);
+        shown.for_each(|mismatch| note(&mismatch.to_string()));
+        note(&format!("{mismatches} blocks are not what was written"));
+        return Exit::Damage;
+    }
+    match report.errno() {
+        0 => Exit::Fine,
+        _ => Exit::Failed,
+    }
+}
+
+fn with_progress(file: &JobFile, target: &mut dyn oxblock_fio::Target) -> Result<Report> {
+    if !std::io::stderr().is_terminal() {
+        return Ok(run(file, target, &RunOptions::default())?);
+    }
+    let line = RefCell::new(Line::default());
+    let show = |progress: &Progress| line.borrow_mut().show(progress);
+    let report = run(file, target, &RunOptions { progress: Some(&show), ..RunOptions::default() });
+    line.borrow().clear();
+    Ok(report?)
+}
+
+/// The line of progress: how many jobs, how far, how fast, how long still.
+#[derive(Default)]
+struct Line {
+    first: Option<u64>,
+    last: Option<Progress>,
+}
+
+impl Line {
+    fn show(&mut self, now: &Progress) {
+        // A new phase counts from zero again.
+        let restarted = self.last.is_none_or(|last| now.ios < last.ios);
+        if restarted {
+            (self.first, self.last) = (Some(now.nanos), None);
+        }
+        let text = line(now, self.last.as_ref(), self.first.unwrap_or(now.nanos));
+        self.last = Some(*now);
+        let mut stderr = std::io::stderr().lock();
+        // Only for the eye: nothing is lost when it cannot be shown.
+        write!(stderr, "\r{text}\x1b[K").and_then(|()| stderr.flush()).ok();
+    }
+
+    fn clear(&self) {
+        if self.last.is_some() {
+            write!(std::io::stderr().lock(), "\r\x1b[K").ok();
+        }
+    }
+}
+
+/// `jobs: 2  45 %  120 MiB/s  30720 IOPS  12 s left`.
+fn line(now: &Progress, last: Option<&Progress>, first: u64) -> String {
+    let percent = (now.fraction * 100.0).clamp(0.0, 100.0);
+    let mut line = format!("jobs: {}  {percent:.0} %", now.running);
+    if let Some(last) = last {
+        let nanos = now.nanos.saturating_sub(last.nanos);
+        let rate = |count: u64| {
+            let per_second = u128::from(count) * 1_000_000_000 / u128::from(nanos.max(1));
+            u64::try_from(per_second).unwrap_or(u64::MAX)
+        };
+        line += &format!(
+            "  {}/s  {} IOPS",
+            human(rate(now.bytes.saturating_sub(last.bytes))),
+            rate(now.ios.saturating_sub(last.ios))
+        );
+    }
+    let elapsed = std::time::Duration::from_nanos(now.nanos.saturating_sub(first));
+    if now.fraction > 0.01 && now.fraction < 1.0 {
+        let left = elapsed.as_secs_f64() * (1.0 - now.fraction) / now.fraction;
+        line += &format!("  {left:.0} s left");
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_how_far_how_fast_and_how_long_still() {
+        let at =
+            |fraction, ios, nanos| Progress { running: 2, fraction, ios, bytes: ios * 4096, nanos };
+        let last = at(0.25, 1000, 2_000_000_000);
+        let now = at(0.5, 2000, 3_000_000_000);
+        assert_eq!(
+            line(&now, Some(&last), 1_000_000_000),
+            "jobs: 2  50 %  3.9 MiB/s  1000 IOPS  2 s left"
+        );
+        assert_eq!(line(&at(0.0, 0, 5), None, 5), "jobs: 2  0 %");
     }
 }

@@ -15,8 +15,8 @@ use oxblock::error::Error;
 use oxblock::format::foreign;
 use rustix::fs::{SeekFrom, seek};
 
-use super::bytes;
 use super::zero::{is_zero, runs};
+use super::{CHUNK, bytes};
 use crate::size::both;
 
 /// A destination, open for writing.
@@ -108,6 +108,22 @@ impl Dest {
             Kind::File => self.append_sparse(data)?,
         }
         self.position += bytes(data.len());
+        Ok(())
+    }
+
+    /// Appends `len` zero bytes.
+    pub fn skip(&mut self, len: u64) -> io::Result<()> {
+        if self.kind == Kind::File {
+            self.position += len;
+            return Ok(());
+        }
+        let zeroes = vec![0; CHUNK];
+        let mut left = len;
+        while left > 0 {
+            let take = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+            self.append(zeroes.get(..take).unwrap_or(&zeroes))?;
+            left -= bytes(take);
+        }
         Ok(())
     }
 

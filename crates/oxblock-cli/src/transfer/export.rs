@@ -1,15 +1,17 @@
 //! The export loop: the first bytes of a volume become a file, a block device or a stream.
 //!
-//! Reads are in flight together and complete in any order; they are written in order, so that a stream works too and no
-//! more than the reads in flight is ever held. A block that cannot be verified is zero in the destination and named in
-//! the report; everything else is copied.
+//! Only what the volume holds is read; the rest is zero by the map's word, so that a large and mostly empty volume costs
+//! what is in it. Reads are in flight together and complete in any order; they are written in order, so that a stream
+//! works too and no more than the reads in flight is ever held. A block that cannot be verified, or found, is zero in the
+//! destination and named in the report; everything else is copied.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use oxblock::device::Buf;
-use oxblock::error::BadBlock;
+use oxblock::error::{BadBlock, Error, ErrorKind};
 use oxblock::submit::request::{Completion, RequestKind};
+use oxblock::volume::{Extent, ExtentKind};
 use serde::Serialize;
 
 use super::dest::Dest;
@@ -25,8 +27,29 @@ use crate::size::both;
 pub struct Exported {
     /// Bytes of the image.
     pub bytes: u64,
+    /// Bytes of it that the volume holds and that were read.
+    pub read: u64,
     /// Blocks that could not be verified, and are zero in the image.
     pub bad_blocks: Vec<Bad>,
+    /// Stretches whose blocks could not be found, and that are zero in the image.
+    pub lost: Vec<Lost>,
+}
+
+impl Exported {
+    /// Blocks of the image that are not what was written.
+    pub fn missing_blocks(&self) -> u64 {
+        let lost: u64 = self.lost.iter().map(|lost| lost.blocks).sum();
+        self.bad_blocks.len() as u64 + lost
+    }
+}
+
+/// Blocks that nobody can find, since the map node for them is damaged.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// The first logical block, in units of 4096 bytes.
+    pub block: u64,
+    /// How many.
+    pub blocks: u64,
 }
 
 /// A block that could not be verified.
@@ -78,21 +101,14 @@ pub fn export<T: BlockTarget>(
     let mut export = Export {
         pipeline: Pipeline::new(volume),
         pool: Pool::default(),
-        waiting: BTreeMap::new(),
+        ready: BTreeMap::new(),
+        ahead: None,
+        next: 0,
         len,
         report: Exported::default(),
     };
-    let mut next = 0;
     while export.report.bytes < len {
-        // What waits to be written counts, so that a slow first read does not let all others pile up.
-        while next < len && next < export.report.bytes + bytes(CHUNK * DEPTH) {
-            let mut buf = export.pool.get();
-            let left = usize::try_from(len - next).unwrap_or(usize::MAX);
-            // Whole blocks are read, so that whole blocks are verified; the volume ends at a block.
-            buf.truncate(left.min(CHUNK).next_multiple_of(BLOCK));
-            export.pipeline.push(next, RequestKind::Read { offset: next, buf });
-            next += bytes(CHUNK);
-        }
+        export.fill(progress)?;
         for completion in export.pipeline.next() {
             export.read(completion, progress)?;
         }
@@ -102,40 +118,181 @@ pub fn export<T: BlockTarget>(
     Ok(export.report)
 }
 
+/// A stretch that is to be written when it is its turn.
+enum Ready {
+    /// What was read.
+    Data(Buf),
+    /// So many zero bytes.
+    Zero(u64),
+}
+
 struct Export<'a, T: BlockTarget> {
     pipeline: Pipeline<'a, T>,
     pool: Pool,
-    /// Read, and to be written when it is their turn, by offset.
-    waiting: BTreeMap<u64, Buf>,
+    /// By offset.
+    ready: BTreeMap<u64, Ready>,
+    /// What was found by looking ahead and is not dealt with.
+    ahead: Option<Extent>,
+    /// Everything before is read, on its way, or known to be zero.
+    next: u64,
     len: u64,
     report: Exported,
 }
 
 impl<T: BlockTarget> Export<'_, T> {
-    fn read(&mut self, completion: Completion, progress: &Progress) -> Result<()> {
-        if let Err(error) = completion.result {
-            if error.blocks().is_empty() {
-                return Err(error).with_context(|| format!("read at byte {}", completion.tag));
-            }
-            for bad in error.blocks() {
-                progress.say(&format!("unreadable, zero in the image: {bad}"));
-                self.report.bad_blocks.push(Bad::from(bad));
+    /// Keeps reads in flight. What waits to be written counts, so that a slow first read does not let all others pile up.
+    fn fill(&mut self, progress: &Progress) -> Result<()> {
+        while self.next < self.len
+            && self.pipeline.in_flight() + self.ready.len() < 2 * DEPTH
+            && self.pipeline.in_flight() < DEPTH
+        {
+            let Some(extent) = self.look(self.next)? else {
+                self.zero_until(self.len);
+                return Ok(());
+            };
+            self.zero_until(extent.start);
+            match extent.kind {
+                ExtentKind::Data => self.read_from(extent)?,
+                ExtentKind::Lost => self.lose(extent, progress),
             }
         }
-        let buf = completion.buf.context("a read came back without its buffer")?;
-        self.waiting.insert(completion.tag, buf);
+        Ok(())
+    }
+
+    /// The next stretch that is not zero, within the image.
+    fn look(&mut self, from: u64) -> Result<Option<Extent>> {
+        let extent = match self.ahead.take() {
+            Some(extent) => Some(extent),
+            None => self.pipeline.target().next_data(from).context("look for data")?,
+        };
+        Ok(extent.filter(|extent| extent.start < self.len))
+    }
+
+    fn zero_until(&mut self, end: u64) {
+        let end = end.min(self.len);
+        if end > self.next {
+            self.ready.insert(self.next, Ready::Zero(end - self.next));
+            self.next = end;
+        }
+    }
+
+    /// Reads from `extent` on, together with what follows closely: what is between reads as zeroes for nothing.
+    fn read_from(&mut self, extent: Extent) -> Result<()> {
+        let start = extent.start;
+        let limit = start + bytes(CHUNK);
+        let mut end = extent.end;
+        while end < limit.min(self.len) {
+            match self.look(end)? {
+                Some(more) if more.kind == ExtentKind::Data && more.start < limit => end = more.end,
+                other => {
+                    self.ahead = other;
+                    break;
+                }
+            }
+        }
+        // Whole blocks are read, so that whole blocks are verified; the volume ends at a block.
+        let end = end.min(limit).min(self.len.next_multiple_of(bytes(BLOCK)));
+        let mut buf = self.pool.get();
+        buf.truncate(usize::try_from(end - start)?);
+        self.report.read += end - start;
+        self.pipeline.push(start, RequestKind::Read { offset: start, buf });
+        self.next = end;
+        // The rest of a stretch that was cut is found again.
+        self.ahead = self.ahead.filter(|ahead| ahead.start >= end);
+        Ok(())
+    }
+
+    fn lose(&mut self, extent: Extent, progress: &Progress) {
+        let block = extent.start / bytes(BLOCK);
+        let end = extent.end.min(self.len.next_multiple_of(bytes(BLOCK)));
+        self.lost(block, end / bytes(BLOCK) - block, progress);
+        self.zero_until(end);
+    }
+
+    fn lost(&mut self, block: u64, blocks: u64, progress: &Progress) {
+        progress.say(&format!(
+            "unreadable, zero in the image: blocks {block} to {}: the map node that holds them is damaged",
+            block + blocks - 1
+        ));
+        self.report.lost.push(Lost { block, blocks });
+    }
+
+    fn read(&mut self, completion: Completion, progress: &Progress) -> Result<()> {
+        let offset = completion.tag;
+        let mut buf = completion.buf.context("a read came back without its buffer")?;
+        if let Err(error) = completion.result {
+            self.note(&error, offset, &mut buf, progress)?;
+        }
+        self.ready.insert(offset, Ready::Data(buf));
+        Ok(())
+    }
+
+    /// Takes note of what a read of `buf` could not give.
+    fn note(
+        &mut self,
+        error: &Error,
+        offset: u64,
+        buf: &mut Buf,
+        progress: &Progress,
+    ) -> Result<()> {
+        for bad in error.blocks() {
+            progress.say(&format!("unreadable, zero in the image: {bad}"));
+            self.report.bad_blocks.push(Bad::from(bad));
+        }
+        if !error.blocks().is_empty() {
+            return Ok(());
+        }
+        if error.kind() != ErrorKind::Corrupt {
+            return Err(error.clone()).with_context(|| format!("read at byte {offset}"));
+        }
+        // Some of these blocks cannot be found. One by one it shows which.
+        let first = offset / bytes(BLOCK);
+        let mut run: Option<(u64, u64)> = None;
+        for (block, target) in (first..).zip(buf.chunks_exact_mut(BLOCK)) {
+            let at = block * bytes(BLOCK);
+            let (data, result) = self.pipeline.read_alone(at, BLOCK);
+            target.copy_from_slice(&data);
+            match result {
+                Err(error) if error.blocks().is_empty() => {
+                    let (start, count) = run.unwrap_or((block, 0));
+                    run = Some((start, count + 1));
+                    continue;
+                }
+                Err(error) => {
+                    for bad in error.blocks() {
+                        progress.say(&format!("unreadable, zero in the image: {bad}"));
+                        self.report.bad_blocks.push(Bad::from(bad));
+                    }
+                }
+                Ok(()) => {}
+            }
+            if let Some((start, count)) = run.take() {
+                self.lost(start, count, progress);
+            }
+        }
+        if let Some((start, count)) = run {
+            self.lost(start, count, progress);
+        }
         Ok(())
     }
 
     fn write(&mut self, dest: &mut Dest) -> Result<()> {
-        while let Some(buf) = self.waiting.remove(&self.report.bytes) {
-            let left = usize::try_from(self.len - self.report.bytes).unwrap_or(usize::MAX);
-            let take = buf.len().min(left);
-            if let Some(data) = buf.get(..take) {
-                dest.append(data).context("write to the destination")?;
+        while let Some(ready) = self.ready.remove(&self.report.bytes) {
+            match ready {
+                Ready::Zero(len) => {
+                    dest.skip(len).context("write to the destination")?;
+                    self.report.bytes += len;
+                }
+                Ready::Data(buf) => {
+                    let left = usize::try_from(self.len - self.report.bytes).unwrap_or(usize::MAX);
+                    let take = buf.len().min(left);
+                    if let Some(data) = buf.get(..take) {
+                        dest.append(data).context("write to the destination")?;
+                    }
+                    self.report.bytes += bytes(take);
+                    self.pool.put(buf);
+                }
             }
-            self.report.bytes += bytes(take);
-            self.pool.put(buf);
         }
         Ok(())
     }
@@ -183,7 +340,10 @@ mod tests {
     fn bad_blocks_are_zero_and_listed_and_all_others_are_there() {
         let mut volume = volume(5 << 20);
         volume.bad.extend([0, 300, 301, 1279]);
+        volume.lost = Some(2 << 20..3 << 20);
         let (report, image) = run(&mut volume, None);
+        assert_eq!(report.lost, [Lost { block: 512, blocks: 256 }]);
+        assert_eq!(report.missing_blocks(), 260);
         let mut listed: Vec<u64> = report.bad_blocks.iter().map(|bad| bad.block).collect();
         listed.sort_unstable();
         assert_eq!(listed, [0, 300, 301, 1279]);

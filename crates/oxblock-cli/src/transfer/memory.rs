@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use oxblock::error::{BadBlock, Error, ErrorKind};
 use oxblock::submit::request::{Completion, Request, RequestKind};
+use oxblock::volume::{Extent, ExtentKind};
 
 use super::{BLOCK, bytes};
 use crate::engine::BlockTarget;
@@ -12,6 +13,8 @@ use crate::engine::BlockTarget;
 pub struct Memory {
     pub data: Vec<u8>,
     pub bad: BTreeSet<u64>,
+    /// Bytes whose map node is damaged.
+    pub lost: Option<std::ops::Range<u64>>,
     pub fail_writes_after: Option<usize>,
     /// Everything that was written before is durable.
     pub flushed: bool,
@@ -27,6 +30,7 @@ impl Memory {
         Self {
             data: vec![0; size],
             bad: BTreeSet::new(),
+            lost: None,
             fail_writes_after: None,
             flushed: false,
             requests: 0,
@@ -106,6 +110,24 @@ impl BlockTarget for Memory {
         let count = self.finished.len();
         done.append(&mut self.finished);
         count
+    }
+
+    /// Blocks that are not zero count as written; every other stretch is handed out in two parts.
+    fn next_data(&mut self, from: u64) -> oxblock::Result<Option<Extent>> {
+        let first = usize::try_from(from).unwrap() / BLOCK;
+        let lost = self.lost.clone().filter(|lost| lost.end > from);
+        for (block, data) in self.data.chunks(BLOCK).enumerate().skip(first) {
+            let start = bytes(block * BLOCK);
+            if let Some(lost) = lost.clone().filter(|lost| lost.contains(&start)) {
+                return Ok(Some(Extent { start, end: lost.end, kind: ExtentKind::Lost }));
+            }
+            if data.iter().any(|byte| *byte != 0) {
+                let end = start + bytes(BLOCK) * if block % 2 == 0 { 1 } else { 3 };
+                let end = end.min(self.size()).min(lost.map_or(u64::MAX, |lost| lost.start));
+                return Ok(Some(Extent { start, end, kind: ExtentKind::Data }));
+            }
+        }
+        Ok(None)
     }
 
     fn wait(&mut self, _timeout: Option<Duration>) {

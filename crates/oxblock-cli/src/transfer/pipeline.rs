@@ -41,6 +41,33 @@ impl<'a, T: BlockTarget> Pipeline<'a, T> {
         self.target.submit();
     }
 
+    /// The target, to ask it something. Requests are not to go past the pipeline.
+    pub fn target(&mut self) -> &mut T {
+        self.target
+    }
+
+    /// Requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Reads `len` bytes while everything else goes on; what else completes meanwhile is handed out by the next call.
+    pub fn read_alone(&mut self, offset: u64, len: usize) -> (Buf, oxblock::Result<()>) {
+        const ALONE: u64 = u64::MAX;
+        let buf = Buf::new(len);
+        self.target.queue(Request { tag: ALONE, kind: RequestKind::Read { offset, buf } });
+        self.target.submit();
+        loop {
+            if let Some(at) = self.done.iter().position(|done| done.tag == ALONE) {
+                let done = self.done.swap_remove(at);
+                return (done.buf.unwrap_or_else(|| Buf::new(len)), done.result);
+            }
+            if self.target.poll(&mut self.done) == 0 {
+                self.target.wait(None);
+            }
+        }
+    }
+
     /// Completions that are there already, without blocking.
     pub fn ready(&mut self) -> Vec<Completion> {
         self.target.poll(&mut self.done);
@@ -49,7 +76,7 @@ impl<'a, T: BlockTarget> Pipeline<'a, T> {
 
     /// At least one completion, blocking for it; none only when nothing is in flight.
     pub fn next(&mut self) -> Vec<Completion> {
-        while self.in_flight > 0 && self.target.poll(&mut self.done) == 0 {
+        while self.in_flight > 0 && self.target.poll(&mut self.done) == 0 && self.done.is_empty() {
             self.target.wait(None);
         }
         self.take()

@@ -11,6 +11,20 @@ pub(crate) struct Progress {
     pub entries: usize,
     /// Progress within a range entry, in blocks from the start of the volume.
     pub at: u64,
+    /// Relocations that a write had overtaken.
+    pub overtaken: u64,
+}
+
+impl Progress {
+    /// Passes over what the lost node of `miss` holds: an entry, or its part of a range.
+    pub fn skip(&mut self, kind: Kind, miss: Miss, map: &Map) {
+        if matches!(kind, Kind::Trim | Kind::Zero) {
+            // Beyond the end of the range the next call finds nothing left to do.
+            self.at = map.end_of(miss.key);
+        } else {
+            self.entries += 1;
+        }
+    }
 }
 
 /// Applies the entries from `progress` on. `payload` is the address of the record's first payload block.
@@ -32,7 +46,8 @@ pub(crate) fn apply(
                 map.set(entry.id, new, space)?;
             }
             Kind::Relocate => {
-                map.swap(entry.id, entry.aux, new, space)?;
+                let moved = map.swap(entry.id, entry.aux, new, space)?;
+                progress.overtaken += u64::from(!moved);
             }
             Kind::Trim | Kind::Zero => {
                 progress.at = progress.at.max(entry.id);

@@ -4,7 +4,7 @@ use crate::complete::apply::{Progress, apply};
 use crate::device::{Bufs, Done};
 use crate::format::record::Kind;
 use crate::lane::{Lane, Waiter};
-use crate::log::append::Record;
+use crate::log::append::{Record, STREAM_DATA};
 
 impl Lane {
     /// A record's device write is done.
@@ -12,10 +12,13 @@ impl Lane {
         if let Err(error) = done.result {
             self.latch_io("writing the log", error);
         }
-        if let Some(record) = self.log.record_mut(sequence) {
-            record.written = true;
-            record.bufs = done.bufs;
-        }
+        let Some(record) = self.log.record_mut(sequence) else {
+            unreachable!("record {sequence} is not in the log")
+        };
+        record.written = true;
+        record.bufs = done.bufs;
+        let data = record.stream == STREAM_DATA;
+        self.log.flying -= usize::from(data);
     }
 
     /// Applies what can be applied; true when something was.
@@ -26,18 +29,20 @@ impl Lane {
                 self.drop_unretired();
                 return true;
             }
-            // Applying a record may dirty as many nodes as it has leaves; it is not begun unless all have room.
-            let begun = self.log.records.front().is_some_and(|r| r.applied > 0 || r.at > 0);
-            if !begun && self.map.stats().dirty >= self.map.dirty_limit() {
-                break;
-            }
             let Some(mut record) = self.log.records.pop_front() else { break };
             if !self.apply_record(&mut record) {
                 self.log.records.push_front(record);
                 break;
             }
-            self.finish_record(record);
             progressed = true;
+            let group = record.continues || !self.log.held.is_empty();
+            let complete = !record.continues;
+            self.log.held.push_back(record);
+            // An atomic group counts as a whole: recovery takes none of it while its end is missing, so until then
+            // nobody hears of its beginning, and no flush is said to cover it.
+            while complete && let Some(record) = self.log.held.pop_front() {
+                self.finish_record(record, group);
+            }
         }
         progressed
     }
@@ -45,7 +50,7 @@ impl Lane {
     /// Applies one record as far as it goes; false when a node must come first.
     fn apply_record(&mut self, record: &mut Record) -> bool {
         let payload = record.payload(0);
-        let mut progress = Progress { entries: record.applied, at: record.at };
+        let mut progress = Progress { entries: record.applied, at: record.at, overtaken: 0 };
         loop {
             let entries = &record.entries;
             let result = apply(
@@ -56,6 +61,7 @@ impl Lane {
                 &mut self.map,
                 &mut self.segments,
             );
+            self.counters.relocations_lost += std::mem::take(&mut progress.overtaken);
             let Err(miss) = result else { return true };
             if !self.fetches.is_lost(miss.key) {
                 (record.applied, record.at) = (progress.entries, progress.at);
@@ -65,18 +71,17 @@ impl Lane {
             // The node that holds this entry is damaged beyond repair: the entry fails, and only this entry. For
             // recovery it fails in the same way.
             self.fail_entry(record, progress.entries);
-            progress.entries += 1;
-            progress.at = 0;
+            progress.skip(record.kind, miss, &self.map);
         }
     }
 
-    /// The record is applied: account for it and complete its writes.
-    fn finish_record(&mut self, mut record: Record) {
+    /// The record is applied, and so is its atomic group if it is of one: account for it and complete its writes.
+    fn finish_record(&mut self, mut record: Record, group: bool) {
         assert_eq!(record.sequence, self.log.retired + 1, "retirement out of order");
         let was_durable = self.log.durable == self.log.retired;
         self.log.retired = record.sequence;
-        self.log.within_group = record.continues;
-        if was_durable && (record.durable || !self.geometry.limits.write_cache) {
+        self.log.soiling -= record.soils;
+        if was_durable && ((record.durable && !group) || !self.geometry.limits.write_cache) {
             self.log.durable = record.sequence;
         }
         let mut bufs = std::mem::take(&mut record.bufs).into_iter();
@@ -100,8 +105,14 @@ impl Lane {
 
     /// The lane is latched: records that were not applied never will be.
     fn drop_unretired(&mut self) {
-        while self.log.records.front().is_some_and(|record| record.written) {
-            let Some(mut record) = self.log.records.pop_front() else { return };
+        loop {
+            let written = self.log.records.front().is_some_and(|record| record.written);
+            let next = match self.log.held.pop_front() {
+                None if written => self.log.records.pop_front(),
+                held => held,
+            };
+            let Some(mut record) = next else { return };
+            self.log.soiling -= record.soils;
             let mut bufs = std::mem::take(&mut record.bufs).into_iter().skip(1);
             for part in &record.parts {
                 self.part_failed(part.write, bufs.next());

@@ -59,6 +59,10 @@ impl IoQueue for InlineQueue {
         now_ns()
     }
 
+    fn has_cheap_reads(&self) -> bool {
+        true
+    }
+
     fn describe(&self) -> String {
         let paces: Vec<String> =
             self.targets.list.iter().map(|target| target.pace.sentence()).collect();

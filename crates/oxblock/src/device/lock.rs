@@ -4,9 +4,16 @@
 //! the kernel releases it when its last descriptor is closed, also on `kill -9`; a second open in the same process
 //! conflicts like any other; and `/proc/locks` tells who holds it, which it does not for `fcntl` locks of open file
 //! descriptions. The description is not the one used for I/O, because a ring holds on to its files for some time after
-//! it was closed. A writer of a block device also claims it by `O_EXCL`, which mounts and the kernel's own users heed.
+//! it was closed.
+//!
+//! Just that makes a second lock ([`wait_for_stragglers`]) useful, on the description that is used for I/O: after
+//! `kill -9` it stays until the last write that was in flight is done. Whoever opens the device next waits for it, so
+//! that no write of a dead process lands on top of a live one's. A writer of a block device also claims it by `O_EXCL`, which mounts and the kernel's own users heed.
+
+#![expect(unsafe_code, reason = "one call that rustix does not wrap; argued there")]
 
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,6 +24,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// How often a lock on a block device is tried again: udev takes one for a moment when a device changes.
 const BLOCK_TRIES: u32 = 10;
+/// How long the operations of a dead process may take to end.
+const STRAGGLER_LIMIT: Duration = Duration::from_secs(10);
 /// The time between two tries.
 const BLOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -60,6 +69,50 @@ impl Lock {
             }
         }
     }
+}
+
+/// Locks the description that is used for I/O, for as long as any operation on it lives, once those of an earlier
+/// process, which can no longer be stopped, have ended.
+///
+/// # Errors
+/// [`ErrorKind::Busy`] when they do not end within [`STRAGGLER_LIMIT`].
+pub(super) fn wait_for_stragglers(file: &File, path: &Path) -> Result<()> {
+    let begin = std::time::Instant::now();
+    loop {
+        match lock_description(file) {
+            Ok(()) => return Ok(()),
+            Err(Errno::AGAIN | Errno::ACCESS) if begin.elapsed() < STRAGGLER_LIMIT => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(Errno::AGAIN | Errno::ACCESS) => {
+                let path = path.display();
+                let message = format!(
+                    "{path} still has writes in flight of a process that is gone; try again later"
+                );
+                return Err(Error::new(ErrorKind::Busy, message));
+            }
+            Err(Errno::INTR) => {}
+            // A file system without such locks: there is nothing to wait by.
+            Err(_) => return Ok(()),
+        }
+    }
+}
+
+/// Takes a lock on the whole file that belongs to the open file description (`F_OFD_SETLK`).
+fn lock_description(file: &File) -> std::result::Result<(), Errno> {
+    let lock = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open for the call, and the call only reads the structure.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+    if result == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
 /// The error for a device that someone else uses.

@@ -27,6 +27,7 @@ pub mod open;
 mod pace;
 mod prepare;
 mod ring;
+mod share;
 pub mod sim;
 mod split;
 mod sync;
@@ -35,8 +36,11 @@ mod threads;
 mod uring;
 
 use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use smallvec::SmallVec;
 
 pub use buf::Buf;
@@ -150,7 +154,8 @@ pub trait IoQueue {
     fn wait(&mut self, timeout: Option<Duration>);
 
     /// A way to block for completions *without* holding the queue, for callers that share it between threads; `None`
-    /// where completions never outlast `submit` (then there is nothing to wait for).
+    /// where there is nothing to block on. It wakes for operations that outlast `submit`; those that end inside it can be
+    /// reaped at once, so reap before waiting.
     fn waiter(&self) -> Option<Waiter>;
 
     /// Operations pushed and not yet reaped.
@@ -159,26 +164,55 @@ pub trait IoQueue {
     /// Nanoseconds on this queue's clock: monotonic, arbitrary origin; simulated time in the simulator.
     fn now(&self) -> u64;
 
+    /// A small read costs little more than its copy, so that reading what is not needed only to have fewer reads does
+    /// not pay.
+    fn has_cheap_reads(&self) -> bool {
+        false
+    }
+
     /// How operations reach the device, in one line for `info`, with the reason.
     fn describe(&self) -> String;
 }
 
 /// Blocks for completions outside the queue; made by [`IoQueue::waiter`].
 #[derive(Debug, Clone)]
-pub struct Waiter(std::sync::Arc<std::os::fd::OwnedFd>);
+pub struct Waiter(Arc<WaiterInner>);
+
+#[derive(Debug)]
+struct WaiterInner {
+    /// Polls readable while completions can be reaped.
+    completions: Arc<OwnedFd>,
+    /// Polls readable after a kick.
+    kick: OwnedFd,
+}
 
 impl Waiter {
     /// A waiter on a descriptor that polls readable while completions can be reaped.
-    pub(crate) fn new(fd: std::os::fd::OwnedFd) -> Self {
-        Self(std::sync::Arc::new(fd))
+    ///
+    /// # Errors
+    /// When no event descriptor is to be had.
+    pub(crate) fn new(completions: impl Into<Arc<OwnedFd>>) -> io::Result<Self> {
+        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self(Arc::new(WaiterInner { completions: completions.into(), kick })))
     }
 
-    /// Blocks until completions can be reaped or `timeout` has passed. Spurious returns are possible.
+    /// Blocks until completions can be reaped, somebody [kicks](Self::kick), or `timeout` has passed. Spurious returns
+    /// are possible.
     pub fn wait(&self, timeout: Option<Duration>) {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let timeout = timeout.and_then(|limit| Timespec::try_from(limit).ok());
-        let mut fds = [PollFd::new(&*self.0, PollFlags::IN)];
+        let mut fds = [
+            PollFd::new(&*self.0.completions, PollFlags::IN),
+            PollFd::new(&self.0.kick, PollFlags::IN),
+        ];
         // A failed poll (EINTR) is a spurious return: the caller looks for completions again.
         poll(&mut fds, timeout.as_ref()).ok();
+        // Not kicked: nothing to take back.
+        rustix::io::read(&self.0.kick, &mut [0; 8]).ok();
+    }
+
+    /// Makes a [`wait`](Self::wait) that is under way, or the next one, return.
+    pub fn kick(&self) {
+        // It fails only when it is full of kicks already.
+        rustix::io::write(&self.0.kick, &1u64.to_le_bytes()).ok();
     }
 }

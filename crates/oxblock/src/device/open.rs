@@ -12,9 +12,10 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 
 use super::inline::InlineQueue;
-use super::lock::{Lock, busy};
+use super::lock::{Lock, busy, wait_for_stragglers};
 use super::pace::Pace;
 use super::prepare::{create, grow};
+use super::share::ShareQueue;
 use super::split::SplitQueue;
 use super::target::{Target, Targets};
 use super::threads::ThreadQueue;
@@ -144,7 +145,12 @@ fn choose(
     }
     let is_inline: Vec<bool> = targets.list.iter().map(|target| target.pace.inline).collect();
     if is_inline.iter().all(|inline| *inline) {
-        return Ok(Box::new(InlineQueue::new(targets)));
+        // With one core there is nobody to share with, and a ring that is not to be had is not missed.
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        return Ok(match make_ring(targets.clone(), ENTRIES, options.sharing) {
+            Ok(ring) if cores > 1 => Box::new(ShareQueue::new(targets, ring)),
+            _ => Box::new(InlineQueue::new(targets)),
+        });
     }
     let other: Box<dyn IoQueue + Send> = match make_ring(targets.clone(), ENTRIES, options.sharing)
     {
@@ -208,6 +214,9 @@ fn open_one(
         let message =
             format!("{} was replaced while it was being opened; try again", path.display());
         return Err(Error::new(ErrorKind::Busy, message));
+    }
+    if writable && lock.is_some() {
+        wait_for_stragglers(&file, path)?;
     }
     let limits = if block {
         limits::of_block_device(&file, path, direct)?

@@ -53,7 +53,7 @@ impl ThreadQueue {
     /// When no event descriptor or no thread is to be had.
     pub(super) fn new(targets: Targets) -> io::Result<Self> {
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let waiter = Waiter(Arc::clone(&event));
+        let waiter = Waiter::new(Arc::clone(&event))?;
         let pool = Pool { targets, state: Mutex::default(), work: Condvar::new(), event };
         let mut queue = Self {
             pool: Arc::new(pool),

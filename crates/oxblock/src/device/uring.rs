@@ -233,7 +233,7 @@ impl IoQueue for UringQueue {
 
     fn waiter(&self) -> Option<Waiter> {
         // Without a descriptor to spare, callers fall back on `wait`.
-        self.ring.descriptor().ok().map(Waiter::new)
+        Waiter::new(self.ring.descriptor().ok()?).ok()
     }
 
     fn in_flight(&self) -> usize {

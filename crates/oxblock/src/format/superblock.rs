@@ -371,7 +371,15 @@ impl Superblock {
         if !sound {
             return Err(corrupt("a field is out of range"));
         }
-        if !is_zero(&main.zero0) || !is_zero(&main.zero1) {
+        let spare_heads = main.heads.iter().skip(counts.1);
+        let unused_is_zero = is_zero(&main.zero0)
+            && is_zero(&main.zero1)
+            && raw.reserve.iter().skip(reserve).all(|id| id.get() == 0)
+            && raw.devices.iter().skip(counts.0).all(|device| is_zero(device.as_bytes()))
+            && raw.devices.iter().all(|device| is_zero(&device.zero))
+            && spare_heads.clone().all(|head| head.segment.get() == NO_HEAD)
+            && main.heads.iter().all(|h| h.segment.get() != NO_HEAD || h.offset.get() == 0);
+        if !unused_is_zero {
             return Err(corrupt("padding is not zero"));
         }
         let segment = |id: u32| {
@@ -403,6 +411,9 @@ impl Superblock {
             });
         }
         let label: Vec<u8> = main.label.iter().copied().take_while(|byte| *byte != 0).collect();
+        if !is_zero(main.label.get(label.len()..).unwrap_or(&[])) {
+            return Err(corrupt("padding is not zero"));
+        }
         Ok(Some(Self {
             features,
             volume: main.volume,

@@ -30,21 +30,21 @@ pub(crate) struct Tuning {
     pub gather_depth: usize,
     /// The most records in flight.
     pub record_depth: usize,
-    /// Blocks of the cleaner's reads.
+    /// The least blocks that the cleaner reads at once.
     pub window_blocks: u32,
     /// Return freed segments to the backing store when at least this many stay ready for use.
     pub warm_segments: usize,
 }
 
 impl Tuning {
-    /// Defaults for a volume of this shape.
-    pub fn new(segment_blocks: u32, segments: u32) -> Self {
+    /// Defaults for a volume of this shape. Where small reads are cheap, cleaning reads no more than it needs.
+    pub fn new(segment_blocks: u32, segments: u32, cheap_reads: bool) -> Self {
         let capacity = u64::from(segment_blocks) * u64::from(segments);
         Self {
             tail_blocks: (capacity / 16).clamp(u64::from(segment_blocks), 65536),
             gather_depth: 1,
             record_depth: 32,
-            window_blocks: 512,
+            window_blocks: if cheap_reads { 1 } else { 512 },
             warm_segments: (segments as usize / 8).max(16),
         }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Lane;
 use super::tag::{Class, classify};
+use crate::error::{Error, ErrorKind};
 use crate::submit::request::Completion;
 
 /// Rounds of one call, so that a caller with a fast device gets its completions in between.
@@ -52,6 +53,16 @@ impl Lane {
             || self.fetches.flying() > 0
     }
 
+    /// True when writes wait and nothing is under way that could help them. Creation leaves enough room that this does
+    /// not come to pass unless damaged segments, which cannot be cleaned, take it up.
+    fn is_stuck(&self) -> bool {
+        !self.writes.incoming.is_empty()
+            && self.begun()
+            && self.queue.in_flight() == 0
+            && self.point.idle()
+            && !self.cleaning()
+    }
+
     fn reap(&mut self) -> bool {
         let mut done = std::mem::take(&mut self.done);
         let any = self.queue.reap(&mut done) > 0;
@@ -79,6 +90,12 @@ impl Lane {
         any |= self.advance_point();
         any |= self.advance_cleaner();
         any |= self.start_flush();
+        if !any && self.is_stuck() && !self.try_checkpoint() {
+            self.latched = Some(Error::new(
+                ErrorKind::NoSpace,
+                "no space is left that cleaning could win back; the volume takes no more writes until it is reopened",
+            ));
+        }
         if let Some(error) = self.latched.clone() {
             self.fail_deferred(&error);
             self.fail_incoming(&error);

@@ -54,6 +54,8 @@ pub(crate) struct Record {
     pub applied: usize,
     /// Progress within a range entry.
     pub at: u64,
+    /// Map nodes that applying it may dirty.
+    pub soils: usize,
     /// Header and payload, once written.
     pub bufs: Bufs,
 }
@@ -80,10 +82,14 @@ pub(crate) struct Log {
     pub retired: u64,
     /// All records up to this one are on stable media.
     pub durable: u64,
-    /// The last retired record must not be parted from the next.
-    pub within_group: bool,
+    /// Records of an atomic group that are applied, and wait for its end to retire with it.
+    pub held: VecDeque<Record>,
+    /// Map nodes that records in flight may yet dirty.
+    pub soiling: usize,
     /// The open segment of each stream.
     pub heads: [Option<u32>; STREAMS as usize],
+    /// Data records whose device write is not done.
+    pub flying: usize,
     /// Records that are not retired, in order of sequence.
     pub records: VecDeque<Record>,
     /// Segments opened since the durable checkpoint, with the record that did.
@@ -106,8 +112,10 @@ impl Log {
             next: sequence + 1,
             retired: sequence,
             durable: sequence,
-            within_group: false,
+            held: VecDeque::new(),
+            soiling: 0,
             heads: [None; STREAMS as usize],
+            flying: 0,
             records: VecDeque::new(),
             opened: VecDeque::new(),
             appended: 0,
@@ -223,8 +231,10 @@ impl Lane {
     }
 
     /// Segments of the reserve list that requests may not open: they are for checkpoints and for cleaning.
+    /// One more is for the end of an atomic request that begins in the last segment which may be opened: a segment must
+    /// never be opened without a record that goes there at once, since recovery expects both in the same order.
     pub fn reserve_kept(&self) -> usize {
-        self.checkpoint_segments() + 2
+        self.checkpoint_segments() + 3
     }
 
     /// Whether a stream may open another segment and still leave the others what they need to make progress.
@@ -232,14 +242,43 @@ impl Lane {
         let keep = match stream {
             STREAM_MAP => 0,
             STREAM_RELOCATE => self.checkpoint_segments(),
-            _ => self.reserve_kept(),
+            _ => self.checkpoint_segments() + 2,
         };
         self.segments.reserved() > keep
+    }
+
+    /// The most map nodes that applying a record dirties.
+    fn soils(&self, kind: Kind, entries: &[Entry]) -> usize {
+        let shift = self.geometry.width.fanout_shift();
+        let leaves = match kind {
+            Kind::Data | Kind::Relocate => {
+                let mut last = u64::MAX;
+                let mut changes = |entry: &&Entry| {
+                    std::mem::replace(&mut last, entry.id >> shift) != entry.id >> shift
+                };
+                entries.iter().filter(|entry| changes(entry)).count()
+            }
+            Kind::Trim | Kind::Zero => self.map.record_leaves(),
+            Kind::Map | Kind::Pad => return 0,
+        };
+        leaves * usize::from(self.map.height())
+    }
+
+    /// Whether the map's cache has room for what another record dirties. Records are held back here, before they are
+    /// written, because retirement must never wait for a checkpoint: the checkpoint waits for it.
+    fn map_has_room(&self) -> bool {
+        let limit = self.map.dirty_limit();
+        self.map.stats().dirty + self.log.soiling < limit || self.map.most_nodes() <= limit
     }
 
     /// Makes sure that a record with some payload fits into the stream's open segment; opens the next one if need be
     /// and allowed. Returns how many payload blocks fit, or `None` when there is no space now.
     pub fn prepare(&mut self, stream: u8, kind: Kind, entries: usize) -> Option<usize> {
+        // The end of an atomic group cannot wait.
+        let group = self.log.records.back().is_some_and(|record| record.continues);
+        if stream != STREAM_MAP && !group && !self.map_has_room() {
+            return None;
+        }
         let width = self.geometry.width;
         let fits = |room: u32| {
             if kind.has_payload() {
@@ -254,16 +293,24 @@ impl Lane {
         if fit > 0 {
             return Some(fit);
         }
-        if !self.may_open(stream) {
+        let kept = stream == STREAM_DATA && !group;
+        if !self.may_open(stream) || kept && self.segments.reserved() <= self.reserve_kept() {
             return None;
         }
+        self.open_next(stream)?;
+        Some(fits(self.segments.blocks()))
+    }
+
+    /// Opens the next segment for a stream, whatever room is left in its present one. A record of the stream must follow
+    /// before any other.
+    pub fn open_next(&mut self, stream: u8) -> Option<u32> {
         if let Some(old) = self.log.head(stream) {
             self.segments.seal(old);
         }
         let id = self.segments.open()?;
         self.log.set_head(stream, Some(id));
         self.log.opened.push_back((self.log.next, id));
-        Some(fits(self.segments.blocks()))
+        Some(id)
     }
 
     /// Gives a drafted record its sequence number and its place and sends it. The stream's open segment has room for it.
@@ -277,11 +324,14 @@ impl Lane {
         let payload_blocks = if kind.has_payload() { entries.len() } else { 0 };
         let payload_blocks = u32::try_from(payload_blocks).unwrap_or(u32::MAX);
         let addr = self.segments.addr(segment, self.segments.at(segment).written);
+        let soils = self.soils(kind, &entries);
+        self.log.soiling += soils;
         let sequence = self.log.next;
         self.log.next += 1;
         self.segments.append(segment, header_blocks + payload_blocks, sequence);
         self.log.appended += u64::from(header_blocks + payload_blocks);
         self.counters.records += 1;
+        self.counters.atomic_groups += u64::from(continues);
         self.counters.log_blocks += u64::from(header_blocks + payload_blocks);
 
         let mut header = self.log.header_buf(header_len);
@@ -315,6 +365,7 @@ impl Lane {
             (header_blocks + payload_blocks) as usize * BLOCK_SIZE
         );
         let (device, offset) = profile::locate(&self.geometry.superblock, addr);
+        self.log.flying += usize::from(stream == STREAM_DATA);
         self.log.records.push_back(Record {
             sequence,
             kind,
@@ -328,6 +379,7 @@ impl Lane {
             durable,
             applied: 0,
             at: 0,
+            soils,
             bufs: Bufs::new(),
         });
         self.queue.push(Op {

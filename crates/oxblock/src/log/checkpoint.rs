@@ -15,7 +15,9 @@
 use crate::complete::flush::FlushWaiter;
 use crate::device::{Action, Buf, Bufs, Done, Op};
 use crate::error::{Error, ErrorKind};
-use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE, MAX_RECORD_PAYLOAD, MAX_RESERVE};
+use crate::format::layout::{
+    BLOCK_BYTES, BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD, MAX_RESERVE,
+};
 use crate::format::pointer::{Pointer, identity};
 use crate::format::record::{Entry, Kind};
 use crate::format::superblock::{Checkpoint, Head, offsets};
@@ -85,9 +87,11 @@ impl Point {
 }
 
 impl Lane {
-    /// True when records may be written: the epoch of this life is durable.
+    /// True when records may be written: the epoch of this life is durable. Until then only the checkpoint that makes it
+    /// so after a replay writes any, always the same ones: were others among them, a second crash could leave records of
+    /// this epoch behind that the next recovery, which begins the same epoch again, would take for its own.
     pub fn begun(&self) -> bool {
-        self.point.begun
+        self.point.begun && self.log.epoch == self.point.durable.epoch
     }
 
     /// Recovery has replayed a tail: the lane goes on in a new epoch, which the checkpoint that comes next makes durable.
@@ -108,6 +112,12 @@ impl Lane {
         self.point.closing
     }
 
+    /// Asks for a checkpoint if one could free anything; false when the last one says all that there is to say.
+    pub fn try_checkpoint(&mut self) -> bool {
+        self.point.wanted = self.point.durable.sequence != self.log.retired;
+        self.point.wanted
+    }
+
     /// Asks for the last checkpoint, if there is anything that it would say.
     pub fn want_last_checkpoint(&mut self) {
         let news = self.point.durable.sequence != self.log.retired
@@ -125,9 +135,10 @@ impl Lane {
         let refill = self.segments.free() + self.segments.pending();
         // A refill is worth a checkpoint when it brings several segments, or when writes would wait without it.
         let low = self.segments.reserved() <= self.reserve_kept() + REFILL
-            && (refill >= REFILL || (refill > 0 && self.segments.reserved() <= self.reserve_kept()));
-        low || tail >= self.tuning.tail_blocks
-            || self.map.stats().dirty >= self.map.dirty_target()
+            && (refill >= REFILL
+                || (self.segments.reserved() <= self.reserve_kept()
+                    && (refill > 0 || self.walked_waits())));
+        low || tail >= self.tuning.tail_blocks || self.map.stats().dirty >= self.map.dirty_target()
     }
 
     /// Takes the running checkpoint as far as it goes; true when anything was done.
@@ -143,6 +154,7 @@ impl Lane {
                 let settled = self.log.retired >= frozen.last;
                 let last = frozen.last;
                 if settled {
+                    self.map.settled();
                     self.point.stage = Stage::Flushing(frozen);
                     self.want_durable(last, FlushWaiter::Checkpoint);
                 } else {
@@ -179,12 +191,13 @@ impl Lane {
         }
         // Only between records, and never inside an atomic group.
         let between = self.log.records.front().is_none_or(|r| r.applied == 0 && r.at == 0);
-        if !between || self.log.within_group || !self.point_due() {
+        if !between || !self.log.held.is_empty() || !self.point_due() {
             return false;
         }
         self.point.wanted = false;
         let clean = self.point.closing && self.log.records.is_empty();
         let heads = self.log.heads_after_retired(&self.segments);
+        self.counters.checkpoints_begun += 1;
         self.map.freeze();
         self.segments.freeze();
         self.point.stage = Stage::Placing(Frozen {
@@ -285,6 +298,15 @@ impl Lane {
         let opened: Vec<u32> = self.log.opened.iter().map(|(_, segment)| *segment).collect();
         self.segments.soil_frozen(&opened);
         let mut nodes = self.segments.take_frozen_dirty();
+        // The table must name every segment that it is itself written into, so it goes into one, as a whole.
+        let most = 2 * nodes.len() + usize::from(self.table.height()) * (MAX_RECORD_HEADER + 1);
+        if (self.room(STREAM_MAP) as usize) < most {
+            let id = self.open_next(STREAM_MAP)?;
+            self.segments.soil_frozen(&[id]);
+            nodes.extend(self.segments.take_frozen_dirty());
+            nodes.sort_unstable();
+            nodes.dedup();
+        }
         for level in 0..self.table.height() {
             for some in nodes.chunks(MAX_RECORD_PAYLOAD) {
                 let mut some = some;
@@ -365,7 +387,8 @@ impl Lane {
             reserve,
             used_blocks: frozen.used_blocks,
             clean: frozen.clean,
-            checksum_errors: self.point.durable.checksum_errors,
+            checksum_errors: self.geometry.superblock.checkpoint.checksum_errors
+                + self.counters.checksum_errors,
         };
         self.write_superblock(point, Some(frozen.appended), chosen);
     }

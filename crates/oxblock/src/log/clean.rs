@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use smallvec::smallvec;
 
 use crate::device::{Action, Buf, Bufs, Done, Op};
-use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD};
+use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_PAYLOAD};
 use crate::format::pointer::identity;
 use crate::format::record::{Entry, Header, Kind, claimed_blocks, decode};
 use crate::lane::{Class, Lane, Waiter, tag};
@@ -60,9 +60,12 @@ pub(crate) struct Cleaner {
     /// Live blocks collected for the next record.
     entries: Vec<Entry>,
     payload: Option<Buf>,
-    /// Segments walked through, with the last record that moved something out of them, and the checkpoint after which
-    /// nothing must be left.
+    /// Segments walked through, with the last record that moved something out of them, and the checkpoint that was
+    /// durable then. Like the victim they are pinned: until what was moved is applied, nothing else may come to be at
+    /// the old addresses, or a relocation could pass its comparison for the wrong block.
     walked: VecDeque<(u32, u64, u64)>,
+    /// The last record that moved something.
+    moved: u64,
     /// A payload buffer to use again.
     spare: Option<Buf>,
 }
@@ -109,11 +112,17 @@ impl Lane {
     /// Whether a write may go on, or waits for cleaning.
     pub fn pace_allows(&self) -> bool {
         let (low, _) = self.watermarks();
-        self.available() > low || self.cleaner.owed < 1024.0 || !self.cleaning()
+        // Without a victim nothing pays the debt: what was walked through waits for a checkpoint, not the other way round.
+        self.available() > low || self.cleaner.owed < 1024.0 || self.cleaner.victim.is_none()
+    }
+
+    /// True when segments that were walked through wait for a checkpoint to take the last nodes out of them.
+    pub fn walked_waits(&self) -> bool {
+        self.cleaner.victim.is_none() && !self.cleaner.walked.is_empty()
     }
 
     /// True when the cleaner has something to work on.
-    fn cleaning(&self) -> bool {
+    pub fn cleaning(&self) -> bool {
         self.cleaner.victim.is_some() || !self.cleaner.walked.is_empty()
     }
 
@@ -123,16 +132,21 @@ impl Lane {
             return false;
         }
         if self.is_closing() {
-            return self.send_moved();
+            // What is collected and not sent stays where it is.
+            return false;
         }
         self.settle_walked();
         let (low, high) = self.watermarks();
         let available = self.available();
         if self.cleaner.victim.is_none() {
             if available >= high {
-                return self.send_moved();
+                return false;
             }
-            self.cleaner.victim = self.choose_victim().map(|segment| Victim {
+            let chosen = self.choose_victim();
+            if let Some(segment) = chosen {
+                self.segments.pin(segment);
+            }
+            self.cleaner.victim = chosen.map(|segment| Victim {
                 segment,
                 at: 0,
                 window: None,
@@ -150,10 +164,14 @@ impl Lane {
             match self.walk(&mut victim, &mut budget) {
                 Walk::On => any = true,
                 Walk::Wait => break,
-                Walk::End => {
-                    self.end_victim(&victim);
+                // What is left over leaves in a record of its own, and the segment's account is closed.
+                Walk::End if self.cleaner.entries.is_empty() => {
+                    let point = self.point.durable.generation;
+                    self.cleaner.walked.push_back((victim.segment, self.cleaner.moved, point));
                     return true;
                 }
+                Walk::End if self.send_moved() => any = true,
+                Walk::End => break,
             }
         }
         self.cleaner.victim = Some(victim);
@@ -195,12 +213,12 @@ impl Lane {
         }
         let live = self.segments.at(victim.segment);
         let empty = live.live + live.table == 0;
-        if victim.at >= self.segments.blocks() || (empty && self.cleaner.entries.is_empty()) {
+        if victim.at >= self.segments.blocks() || empty {
             return Walk::End;
         }
         match self.next_record(victim) {
-            Next::Read => {
-                self.read_window(victim);
+            Next::Read(blocks) => {
+                self.read_window(victim, victim.at, blocks);
                 Walk::On
             }
             Next::Record(header, entries) => {
@@ -220,16 +238,18 @@ impl Lane {
 
     /// The record at the victim's position, as far as the window shows it.
     fn next_record(&self, victim: &Victim) -> Next {
-        let Some(window) = &victim.window else { return Next::Read };
+        let Some(window) = &victim.window else { return Next::Read(1) };
         let end = victim.start + u32::try_from(window.len() / BLOCK_SIZE).unwrap_or(0);
         let limit = self.segments.blocks();
         if victim.at < victim.start || victim.at >= end {
-            return Next::Read;
+            return Next::Read(1);
         }
         let bytes = window.get((victim.at - victim.start) as usize * BLOCK_SIZE..).unwrap_or(&[]);
         let Some(claimed) = claimed_blocks(bytes) else { return Next::Nothing };
         if bytes.len() < claimed * BLOCK_SIZE {
-            return if end < limit { Next::Read } else { Next::Nothing };
+            let claimed = u32::try_from(claimed).unwrap_or(u32::MAX);
+            let fits = victim.at.saturating_add(claimed) <= limit;
+            return if fits { Next::Read(claimed) } else { Next::Nothing };
         }
         let addr = self.segments.addr(victim.segment, victim.at);
         let Ok((header, entries)) = decode(bytes, addr, self.geometry.width, &self.geometry.csum)
@@ -244,25 +264,21 @@ impl Lane {
         if !ours || victim.at as usize + blocks > limit as usize {
             return Next::Nothing;
         }
-        if bytes.len() < blocks * BLOCK_SIZE {
-            return Next::Read;
-        }
         Next::Record(header, entries)
     }
 
-    /// Reads on from the victim's position.
-    fn read_window(&mut self, victim: &mut Victim) {
-        let least = u32::try_from(MAX_RECORD_HEADER + MAX_RECORD_PAYLOAD).unwrap_or(u32::MAX);
-        let count = self.tuning.window_blocks.max(least).min(self.segments.blocks() - victim.at);
+    /// Reads `blocks` blocks of the victim from block `start` on, or more where small reads do not pay.
+    fn read_window(&mut self, victim: &mut Victim, start: u32, blocks: u32) {
+        let count = self.tuning.window_blocks.max(blocks).min(self.segments.blocks() - start);
         let len = count as usize * BLOCK_SIZE;
         let buf = match victim.window.take() {
             Some(buf) if buf.len() == len => buf,
             _ => Buf::new(len),
         };
-        victim.start = victim.at;
+        victim.start = start;
         victim.reading = true;
         self.segments.pin(victim.segment);
-        let addr = self.segments.addr(victim.segment, victim.at);
+        let addr = self.segments.addr(victim.segment, start);
         let (device, offset) = profile::locate(&self.geometry.superblock, addr);
         self.queue.push(Op {
             tag: tag(Class::Clean, 0),
@@ -289,7 +305,7 @@ impl Lane {
     }
 
     /// Moves what is live of the open record.
-    fn move_live(&mut self, victim: &Victim, open: &mut Open, budget: &mut usize) -> Walk {
+    fn move_live(&mut self, victim: &mut Victim, open: &mut Open, budget: &mut usize) -> Walk {
         let first =
             self.segments.addr(victim.segment, victim.at) + u64::from(open.header.header_blocks);
         while let Some(entry) = open.entries.get(open.next) {
@@ -300,11 +316,16 @@ impl Lane {
             let moved = match open.header.kind {
                 Kind::Data | Kind::Relocate => self.move_block(victim, entry.id, addr),
                 Kind::Map => self.mark_node(entry.id, addr),
-                Kind::Trim | Kind::Zero | Kind::Pad => Ok(true),
+                Kind::Trim | Kind::Zero | Kind::Pad => Ok(Moved::Yes),
             };
             match moved {
-                Ok(true) => {}
-                Ok(false) => return Walk::Wait,
+                Ok(Moved::Yes) => {}
+                Ok(Moved::Later) => return Walk::Wait,
+                Ok(Moved::Unread) => {
+                    let run = self.live_run(&open.entries, open.next, addr);
+                    self.read_window(victim, self.segments.offset(addr), run);
+                    return Walk::Wait;
+                }
                 Err(miss) if self.fetches.is_lost(miss.key) => {}
                 Err(miss) => {
                     self.fetch(miss, Waiter::Loop);
@@ -317,24 +338,39 @@ impl Lane {
         Walk::On
     }
 
-    /// Collects one data block if it is live; false when it must wait for space.
-    fn move_block(&mut self, victim: &Victim, block: u64, addr: u64) -> Result<bool, Miss> {
+    /// Blocks from `addr` on, those of `entries` from `from` on, that are live and can be read together.
+    fn live_run(&mut self, entries: &[Entry], from: usize, addr: u64) -> u32 {
+        let live = |(place, entry): &(u64, &Entry)| {
+            self.map.get(entry.id).is_ok_and(|pointer| pointer.addr == *place)
+        };
+        let run = (addr..).zip(entries.iter().skip(from)).take_while(live).count();
+        u32::try_from(run).unwrap_or(1).max(1)
+    }
+
+    /// Collects one data block if it is live.
+    fn move_block(&mut self, victim: &Victim, block: u64, addr: u64) -> Result<Moved, Miss> {
         let pointer = self.map.get(block)?;
         if pointer.addr != addr {
-            return Ok(true);
+            return Ok(Moved::Yes);
         }
-        let offset = (self.segments.offset(addr) - victim.start) as usize * BLOCK_SIZE;
         let window = victim.window.as_ref().map_or(&[][..], |window| &**window);
-        let Some(data) = window.get(offset..offset + BLOCK_SIZE) else { return Ok(true) };
+        let data = self
+            .segments
+            .offset(addr)
+            .checked_sub(victim.start)
+            .map(|block| block as usize * BLOCK_SIZE)
+            .and_then(|at| window.get(at..at + BLOCK_SIZE));
+        let Some(data) = data else { return Ok(Moved::Unread) };
         if self.geometry.csum.of(identity::data(block), data) != pointer.csum {
             // Stays where it is: reads of it fail with its address, and nothing else is lost.
             self.counters.checksum_errors += 1;
+            self.counters.damaged_segments += 1;
             self.segments.set_damaged(victim.segment);
-            return Ok(true);
+            return Ok(Moved::Yes);
         }
         let full = self.cleaner.entries.len() >= MAX_RECORD_PAYLOAD.min(self.move_leaves());
         if full && !self.send_moved() {
-            return Ok(false);
+            return Ok(Moved::Later);
         }
         let cleaner = &mut self.cleaner;
         let spare = &mut cleaner.spare;
@@ -347,7 +383,7 @@ impl Lane {
         }
         cleaner.entries.push(Entry { id: block, csum: pointer.csum, aux: addr });
         cleaner.owed -= 1.0;
-        Ok(true)
+        Ok(Moved::Yes)
     }
 
     /// Blocks of a relocation when each is in a leaf of its own.
@@ -355,9 +391,9 @@ impl Lane {
         self.map.record_leaves().max(1)
     }
 
-    /// Has the next checkpoint move a node if it is live; false when it must wait for one.
-    fn mark_node(&mut self, id: u64, addr: u64) -> Result<bool, Miss> {
-        let Some((table, level, index)) = identity::parse_node(id) else { return Ok(true) };
+    /// Has the next checkpoint move a node if it is live.
+    fn mark_node(&mut self, id: u64, addr: u64) -> Result<Moved, Miss> {
+        let Some((table, level, index)) = identity::parse_node(id) else { return Ok(Moved::Yes) };
         if table {
             let index = usize::try_from(index).unwrap_or(usize::MAX);
             let place = self.table.level(level).get(index).map(|pointer| pointer.addr);
@@ -366,17 +402,17 @@ impl Lane {
                 let shift = self.geometry.width.fanout_shift() * u32::from(level);
                 self.segments.rewrite_table(index << shift);
             }
-            return Ok(true);
+            return Ok(Moved::Yes);
         }
         let key = Key { level, index };
         if self.map.node_addr(key)? != addr {
-            return Ok(true);
+            return Ok(Moved::Yes);
         }
         if self.map.stats().dirty >= self.map.dirty_limit() {
-            return Ok(false);
+            return Ok(Moved::Later);
         }
         self.map.rewrite(key)?;
-        Ok(true)
+        Ok(Moved::Yes)
     }
 
     /// Sends what has been collected; true when something was sent.
@@ -405,7 +441,7 @@ impl Lane {
         payload.truncate(fit.min(count) * BLOCK_SIZE);
         self.counters.relocated_blocks += entries.len() as u64;
         let parts = self.log.parts();
-        self.append(Draft {
+        self.cleaner.moved = self.append(Draft {
             kind: Kind::Relocate,
             stream: STREAM_RELOCATE,
             continues: false,
@@ -423,36 +459,25 @@ impl Lane {
             bufs.into_iter().next().filter(|buf| buf.len() == MAX_RECORD_PAYLOAD * BLOCK_SIZE);
     }
 
-    /// The victim has been walked through; what was moved settles later.
-    fn end_victim(&mut self, victim: &Victim) {
-        // What is still collected leaves with the next record at the latest.
-        let last = self.log.next;
-        let point = self.point.durable.generation;
-        self.cleaner.walked.push_back((victim.segment, last, point));
-    }
-
     /// Judges walked segments once all that was moved out of them is applied: what still lives there then is nodes that
     /// the next checkpoint moves, or blocks that cannot be moved.
     fn settle_walked(&mut self) {
-        if !self.cleaner.entries.is_empty() && self.cleaner.victim.is_none() {
-            self.send_moved();
-        }
-        let collected = !self.cleaner.entries.is_empty();
         for _ in 0..self.cleaner.walked.len() {
-            let Some((segment, last, point)) = self.cleaner.walked.pop_front() else { return };
+            let Some((segment, moved, point)) = self.cleaner.walked.pop_front() else { return };
             let state = self.segments.at(segment);
-            if state.state != State::Sealed || state.live + state.table == 0 {
-                self.counters.cleaned_segments += 1;
+            let empty = state.live + state.table == 0;
+            // A checkpoint that froze before the walk was over may not have moved the nodes: the second has.
+            let late = self.point.durable.generation >= point + 2;
+            if self.log.retired < moved || !(empty || late) {
+                self.cleaner.walked.push_back((segment, moved, point));
                 continue;
             }
-            // A checkpoint that froze before the walk was over may not have moved the nodes.
-            let settled = !collected
-                && self.log.retired >= last.min(self.log.next - 1)
-                && self.point.durable.generation >= point + 2;
-            if settled {
-                self.segments.set_damaged(segment);
+            self.segments.unpin(segment);
+            if empty {
+                self.counters.cleaned_segments += 1;
             } else {
-                self.cleaner.walked.push_back((segment, last, point));
+                self.counters.damaged_segments += 1;
+                self.segments.set_damaged(segment);
             }
         }
     }
@@ -469,10 +494,20 @@ enum Walk {
     End,
 }
 
+/// What came of one entry of the victim.
+enum Moved {
+    /// It is dealt with.
+    Yes,
+    /// Something else must come first.
+    Later,
+    /// It is live, and its content is not in the window.
+    Unread,
+}
+
 /// What is at the victim's position.
 enum Next {
-    /// More must be read to tell.
-    Read,
+    /// So many blocks must be read to tell.
+    Read(u32),
     Record(Header, Vec<Entry>),
     Nothing,
 }

@@ -76,13 +76,15 @@ pub(crate) fn read_slots(queue: &mut dyn IoQueue) -> Result<Vec<Slot>> {
         let size = recorded.unwrap_or(size);
         for generation in 0..SUPERBLOCK_SLOTS {
             let offset = offsets(0, generation, size).get(area).copied().unwrap_or(0);
-            let found = match reader.read(offset, SUPERBLOCK_SIZE) {
+            let mut look = || match reader.read(offset, SUPERBLOCK_SIZE) {
                 Ok(bytes) => Superblock::decode(&bytes),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
                 Err(error) => {
                     Err(Error::io(format!("reading the superblock at offset {offset}"), error))
                 }
             };
+            // Twice, since an older one must not win because a bit flipped on the way.
+            let found = look().or_else(|_| look());
             slots.push(Slot { offset, found });
         }
     }
@@ -227,16 +229,6 @@ pub(crate) fn build_segments(
         if seen != Some(false) {
             return Err(Error::new(ErrorKind::Corrupt, "the checkpoint names a segment twice"));
         }
-    }
-    if let Some(id) = point
-        .reserve
-        .iter()
-        .find(|id| entries.get(**id as usize).is_none_or(|entry| entry.live.get() != 0))
-    {
-        return Err(Error::new(
-            ErrorKind::Corrupt,
-            format!("segment {id} is on the reserve list and in use"),
-        ));
     }
     let mut segments = Segments::new(entries, superblock.segment_blocks.trailing_zeros());
     for addr in table.addresses() {

@@ -27,6 +27,8 @@ use crate::profile;
 
 /// Blocks of one read of the tail.
 const WINDOW: u32 = 512;
+/// Reads of a map node before it counts as damaged.
+const TRIES: usize = 3;
 /// Blocks behind a gap in which later records are looked for.
 const SEARCH: u32 = 4096;
 
@@ -74,10 +76,14 @@ impl Lane {
     pub fn replay(&mut self, rollback: bool) -> Result<Replayed> {
         let mut windows = Windows::default();
         let mut replayed = Replayed::default();
+        if self.point.durable.clean {
+            // Closed: whoever writes after it says so first, in a superblock of a new epoch.
+            return Ok(replayed);
+        }
         let mut cursor = self.cursor();
         let mut group: Vec<Found> = Vec::new();
         let mut ahead = cursor.clone();
-        while let Some(found) = self.find_next(&ahead, &mut windows)? {
+        while let Some(found) = self.find_next_twice(&ahead, &mut windows)? {
             ahead.advance(&found);
             let complete = found.header.flags & FLAG_CONTINUES == 0;
             group.push(found);
@@ -91,7 +97,12 @@ impl Lane {
             }
         }
         if !rollback {
-            self.look_for_damage(&cursor, &mut windows)?;
+            // What is there of an atomic group that is cut short is not missing.
+            self.look_for_damage(&ahead, &mut windows)?;
+        }
+        // All records of a checkpoint are durable before it is.
+        if self.segments.withdraw_used() > 0 && !rollback {
+            return Err(self.damaged_tail(cursor.sequence + 1, &cursor));
         }
         Ok(replayed)
     }
@@ -102,6 +113,16 @@ impl Lane {
             *head = segment.map(|id| (id, self.segments.at(id).written));
         }
         Cursor { heads, taken: 0, sequence: self.log.retired }
+    }
+
+    /// As [`find_next`](Self::find_next), but before it says that there is none, it reads again: what begins now in the
+    /// place of the end of the log can never be taken back, so a bit that flipped on the way must not decide that.
+    fn find_next_twice(&mut self, cursor: &Cursor, windows: &mut Windows) -> Result<Option<Found>> {
+        if let Some(found) = self.find_next(cursor, windows)? {
+            return Ok(Some(found));
+        }
+        windows.open.clear();
+        self.find_next(cursor, windows)
     }
 
     /// The record that follows `cursor`, if it is there and whole.
@@ -149,6 +170,7 @@ impl Lane {
                 let id = if header.kind == Kind::Map { entry.id } else { identity::data(entry.id) };
                 self.geometry.csum.of(id, data) == entry.csum
             });
+        self.counters.torn_records += u64::from(!whole);
         Ok(whole.then_some(Found { header, entries, segment, opens }))
     }
 
@@ -232,7 +254,7 @@ impl Lane {
             if let Some(old) = self.log.head(header.stream) {
                 self.segments.seal(old);
             }
-            let opened = self.segments.open();
+            let opened = self.segments.replay_open();
             assert_eq!(opened, Some(segment), "replay opens segments in order");
             self.log.set_head(header.stream, Some(segment));
             self.log.opened.push_back((header.sequence, segment));
@@ -254,34 +276,50 @@ impl Lane {
             match result {
                 Ok(()) => return Ok(()),
                 Err(miss) if self.fetches.is_lost(miss.key) => {
-                    progress.entries += 1;
-                    progress.at = 0;
+                    progress.skip(header.kind, miss, &self.map);
                 }
-                Err(miss) => self.fetch_now(miss),
+                Err(miss) => self.try_fetch(miss)?,
             }
         }
     }
 
     /// Fetches a node and waits for it, or marks it lost.
     pub fn fetch_now(&mut self, miss: Miss) {
+        if self.try_fetch(miss).is_err() {
+            self.counters.checksum_errors += 1;
+            self.fetches.mark_lost(miss.key);
+        }
+    }
+
+    /// Fetches a node and waits for it; one that is damaged for sure is marked lost.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] when it cannot be read. Replay must not go on without it then: what it skips would be gone for
+    /// good when the device reads again.
+    fn try_fetch(&mut self, miss: Miss) -> Result<()> {
         let limit = u64::from(self.segments.count()) * u64::from(self.segments.blocks());
         let (_, offset) = profile::locate(&self.geometry.superblock, miss.pointer.addr);
-        let page = if miss.pointer.addr < limit {
-            Reader { queue: self.queue.as_mut() }.read(offset, BLOCK_SIZE).ok()
-        } else {
-            None
-        };
-        let good = page.filter(|page| self.node_is_good(miss, page));
-        match good {
-            Some(page) => {
-                self.map.begin_fetch(miss);
-                self.map.insert(miss, &page);
+        let mut failed = None;
+        for _ in 0..TRIES {
+            if miss.pointer.addr >= limit {
+                break;
             }
-            None => {
-                self.counters.checksum_errors += 1;
-                self.fetches.mark_lost(miss.key);
+            match (Reader { queue: self.queue.as_mut() }).read(offset, BLOCK_SIZE) {
+                Ok(page) if self.node_is_good(miss, &page) => {
+                    self.map.begin_fetch(miss);
+                    self.map.insert(miss, &page);
+                    return Ok(());
+                }
+                Ok(_) => failed = None,
+                Err(error) => failed = Some(error),
             }
         }
+        if let Some(error) = failed {
+            return Err(Error::io(format!("reading a map node at offset {offset}"), error));
+        }
+        self.counters.checksum_errors += 1;
+        self.fetches.mark_lost(miss.key);
+        Ok(())
     }
 
     /// Looks behind the gap for a record that proves the missing one was durable.

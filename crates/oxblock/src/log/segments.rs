@@ -207,16 +207,40 @@ impl Segments {
 
     /// Opens the next reserved segment.
     pub fn open(&mut self) -> Option<u32> {
+        let id = self.peek_reserve(0)?;
+        let segment = self.at(id);
+        assert_eq!((segment.live, segment.table), (0, 0), "segment {id} opened while in use");
+        self.replay_open()
+    }
+
+    /// Opens the next reserved segment as it was opened before the crash. What the checkpoint itself wrote, after the
+    /// sequence number that it covers, may be live in it already.
+    pub fn replay_open(&mut self) -> Option<u32> {
         let id = self.reserve.pop_front()?;
         let segment = self.at_mut(id);
         assert_eq!(segment.state, State::Reserved, "segment {id} opened out of turn");
-        assert_eq!((segment.live, segment.table), (0, 0), "segment {id} opened while in use");
         segment.state = State::Open;
         segment.generation += 1;
         segment.written = 0;
         segment.damaged = false;
         self.soil(id);
         Some(id)
+    }
+
+    /// Recovery is over: takes off the reserve list what the checkpoint wrote into, which replay did not come to. Returns
+    /// how many segments that were; none, unless the log is damaged.
+    pub fn withdraw_used(&mut self) -> usize {
+        let reserve = std::mem::take(&mut self.reserve);
+        let (used, unused): (Vec<u32>, Vec<u32>) = reserve.into_iter().partition(|id| {
+            let segment = self.at(*id);
+            segment.live + segment.table > 0
+        });
+        self.reserve = unused.into();
+        for id in &used {
+            self.at_mut(*id).state = State::Sealed;
+            self.soil(*id);
+        }
+        used.len()
     }
 
     /// Recovery found the generation that the segment was really opened with.

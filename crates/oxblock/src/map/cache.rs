@@ -125,12 +125,23 @@ impl Map {
         self.limit
     }
 
+    /// Nodes of the tree when all blocks are mapped.
+    pub fn most_nodes(&self) -> usize {
+        let shift = self.width.fanout_shift();
+        let level = |level: u8| {
+            let span = 1u64.checked_shl(shift * (u32::from(level) + 1)).unwrap_or(u64::MAX);
+            usize::try_from(self.blocks.div_ceil(span)).unwrap_or(usize::MAX)
+        };
+        (0..self.height).map(level).fold(0, usize::saturating_add)
+    }
+
     /// Dirty nodes at which a checkpoint should begin.
     pub fn dirty_target(&self) -> usize {
         self.limit / 16 * 5
     }
 
-    /// Dirty nodes beyond which nothing may be applied until a checkpoint has frozen them.
+    /// Dirty nodes, counting those that records in flight may dirty, from which on no record may be written until a
+    /// checkpoint has frozen them.
     pub fn dirty_limit(&self) -> usize {
         self.limit / 8 * 3
     }

@@ -58,7 +58,9 @@ impl Map {
             if copy.alive
                 && let Some(id) = self.find(key)
             {
-                self.node_mut(id).media = addr;
+                let node = self.node_mut(id);
+                node.media = addr;
+                node.settling = true;
             }
             (copy.media, copy.alive)
         } else {
@@ -67,6 +69,7 @@ impl Map {
             assert!(node.frozen, "node {key:?} was placed twice");
             out.copy_from_slice(&*node.page);
             node.frozen = false;
+            node.settling = true;
             (std::mem::replace(&mut node.media, addr), true)
         };
         let pointer = Pointer { addr, csum: csum(key.identity(), out) };
@@ -97,6 +100,13 @@ impl Map {
                 node.replace(width, slot, pointer);
             }
             _ => assert!(copied, "parent {parent:?} is gone"),
+        }
+    }
+
+    /// All that was placed is on the device: it may leave the cache.
+    pub fn settled(&mut self) {
+        for (_, node) in &mut self.nodes {
+            node.settling = false;
         }
     }
 

@@ -38,6 +38,9 @@ pub(super) struct Node {
     pub dirty: bool,
     /// Must be written by the running checkpoint, as it is now: a change copies it first.
     pub frozen: bool,
+    /// Written to its new place by the running checkpoint, whose records may be in flight still: it cannot be read from
+    /// there yet.
+    pub settling: bool,
     /// Cached children and children being fetched; such a node is not evicted.
     pub children: u32,
     /// Entries that are not null.
@@ -50,7 +53,17 @@ impl Node {
     pub fn new(key: Key, page: Page, media: u64, width: PointerWidth) -> Self {
         let used = (0..width.fanout()).filter(|slot| !width.get(&*page, *slot).is_null()).count();
         let used = u32::try_from(used).unwrap_or(u32::MAX);
-        Self { key, page, media, dirty: false, frozen: false, children: 0, used, referenced: true }
+        Self {
+            key,
+            page,
+            media,
+            dirty: false,
+            frozen: false,
+            settling: false,
+            children: 0,
+            used,
+            referenced: true,
+        }
     }
 
     pub fn get(&self, width: PointerWidth, slot: usize) -> Pointer {
@@ -70,6 +83,6 @@ impl Node {
     }
 
     pub fn evictable(&self) -> bool {
-        !self.dirty && !self.frozen && self.children == 0
+        !self.dirty && !self.frozen && !self.settling && self.children == 0
     }
 }

@@ -75,6 +75,7 @@ impl World {
             return false;
         };
         self.media.insert(addr, page);
+        self.map.settled();
         for (account, counts) in [(&mut self.point, true), (&mut self.live, placed.alive)] {
             if counts {
                 if placed.old != 0 {

@@ -29,4 +29,16 @@ pub struct Counters {
     pub space_stalls: u64,
     /// Requests that had to read before they could write.
     pub read_modify_writes: u64,
+    /// Requests that waited for others that touch the same blocks.
+    pub deferred: u64,
+    /// Records that continue in the next: atomic requests over the end of a segment.
+    pub atomic_groups: u64,
+    /// Checkpoints begun.
+    pub checkpoints_begun: u64,
+    /// Blocks that cleaning moved in vain, because a write came meanwhile.
+    pub relocations_lost: u64,
+    /// Times that cleaning gave up on a segment because something in it cannot be moved.
+    pub damaged_segments: u64,
+    /// Records that recovery found in part.
+    pub torn_records: u64,
 }

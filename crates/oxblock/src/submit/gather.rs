@@ -46,11 +46,8 @@ impl Lane {
         if self.latched.is_some() || !self.begun() {
             return false;
         }
-        let flying = self.queue.in_flight().min(self.log.records.len());
-        if flying < self.tuning.gather_depth {
-            return true;
-        }
-        flying < self.tuning.record_depth && self.full_record_waits()
+        self.log.flying < self.tuning.gather_depth
+            || (self.log.flying < self.tuning.record_depth && self.full_record_waits())
     }
 
     /// True when what waits fills a record.

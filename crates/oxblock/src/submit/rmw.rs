@@ -126,10 +126,10 @@ impl Lane {
         let end = offset + len;
         let job = self.rmws.jobs.insert(Job { tag, buf: None, steps: 0, error: None });
         let mut edges = Vec::new();
-        if offset % BLOCK_BYTES != 0 || end / BLOCK_BYTES == offset / BLOCK_BYTES {
+        if !offset.is_multiple_of(BLOCK_BYTES) || end / BLOCK_BYTES == offset / BLOCK_BYTES {
             edges.push(offset..end.min((offset / BLOCK_BYTES + 1) * BLOCK_BYTES));
         }
-        if end % BLOCK_BYTES != 0 && end / BLOCK_BYTES != offset / BLOCK_BYTES {
+        if !end.is_multiple_of(BLOCK_BYTES) && end / BLOCK_BYTES != offset / BLOCK_BYTES {
             edges.push(end / BLOCK_BYTES * BLOCK_BYTES..end);
         }
         let steps = edges.len() + usize::from(!inner.is_empty());
@@ -154,8 +154,10 @@ impl Lane {
     }
 
     fn defer(&mut self, what: Deferred) {
+        let waiting = self.rmws.deferred.len();
         self.rmws.deferred.push_back(what);
         self.advance_deferred();
+        self.counters.deferred += u64::from(self.rmws.deferred.len() > waiting);
     }
 
     /// Starts whatever no longer has to wait; true when something did.

@@ -35,6 +35,8 @@ pub(crate) struct Write {
     sequence: u64,
     /// What has come back of its buffer.
     buf: Option<Buf>,
+    /// What was never sent of it.
+    rest: Option<Buf>,
     error: Option<Error>,
 }
 
@@ -93,8 +95,16 @@ impl Writes {
 
     /// Opens a write.
     pub fn begin(&mut self, owner: Owner, fua: bool) -> usize {
-        let write =
-            Write { owner, fua, flying: 0, sent: false, sequence: 0, buf: None, error: None };
+        let write = Write {
+            owner,
+            fua,
+            flying: 0,
+            sent: false,
+            sequence: 0,
+            buf: None,
+            rest: None,
+            error: None,
+        };
         self.table.insert(write)
     }
 
@@ -178,7 +188,8 @@ impl Lane {
     }
 
     fn finish_write(&mut self, id: usize) {
-        let write = self.writes.table.remove(id);
+        let mut write = self.writes.table.remove(id);
+        join(&mut write.buf, write.rest.take());
         let result = write.error.map_or(Ok(()), Err);
         match write.owner {
             Owner::Request(tag) => self.complete(tag, write.buf, result),
@@ -196,9 +207,9 @@ impl Lane {
             let write = self.writes.get(id);
             write.sent = true;
             write.error = Some(error.clone());
-            // Pieces come back in order: what flies is before what never left.
+            // Pieces come back in order, and what flies is before what never left.
+            write.rest = buf;
             if write.flying == 0 {
-                join(&mut write.buf, buf);
                 self.finish_write(id);
             }
         }

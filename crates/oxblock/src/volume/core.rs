@@ -193,10 +193,13 @@ impl Core {
                 std::hint::spin_loop();
                 continue;
             }
-            if self.lead() {
+            // Another caller may drive, and finish this call, while this one waits for the devices.
+            let kick = self.waiter.clone().map(|waiter| Waker::from(Arc::new(Kick(waiter))));
+            if kick.is_some_and(|kick| !call.wake_with(&kick)) || self.lead() {
                 continue;
             }
-            let waker = napping.get_or_insert_with(|| Waker::from(Arc::new(Unpark(std::thread::current()))));
+            let waker = napping
+                .get_or_insert_with(|| Waker::from(Arc::new(Unpark(std::thread::current()))));
             if call.wake_with(waker) {
                 self.follow();
             }
@@ -326,7 +329,8 @@ impl Engine {
         volume.submit();
         volume.poll(&mut self.done);
         for completion in self.done.drain(..) {
-            let call = usize::try_from(completion.tag).ok().and_then(|tag| self.calls.try_remove(tag));
+            let call =
+                usize::try_from(completion.tag).ok().and_then(|tag| self.calls.try_remove(tag));
             let Some(call) = call else { unreachable!("a completion that nobody waits for") };
             wakers.extend(call.finish(completion));
         }
@@ -348,5 +352,14 @@ struct Unpark(Thread);
 impl std::task::Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
+    }
+}
+
+/// Wakes a thread that waits for the devices.
+struct Kick(Waiter);
+
+impl std::task::Wake for Kick {
+    fn wake(self: Arc<Self>) {
+        self.0.kick();
     }
 }

@@ -1,5 +1,6 @@
 //! The blocking handle.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::device::Buf;
@@ -7,20 +8,19 @@ use crate::error::Result;
 use crate::stats::Counters;
 use crate::submit::request::{Completion, Failed, RequestKind};
 use crate::volume::core::Core;
+use crate::volume::open::OpenOptions;
 use crate::volume::poll::Volume;
 use crate::volume::tasks::AsyncHandle;
 
 /// A volume shared between threads: blocking calls, each run in its caller's own context.
 ///
-/// Buffers move in and come back, with the result or with the error ([`Failed`]). Clones share the volume. Open it with
-/// [`OpenOptions::shared`](crate::OpenOptions::shared).
+/// Buffers move in and come back, with the result or with the error ([`Failed`]). Clones share the volume.
 ///
 /// ```no_run
-/// use oxblock::{Buf, OpenOptions, Volume, volume::Handle};
+/// use oxblock::{Buf, OpenOptions, volume::Handle};
 ///
 /// # fn main() -> oxblock::Result<()> {
-/// let options = OpenOptions { shared: true, ..OpenOptions::default() };
-/// let volume = Handle::new(Volume::open(&["disk.ox".into()], &options)?);
+/// let volume = Handle::open(&["disk.ox".into()], &OpenOptions::default())?;
 /// let buf = volume.write_at(8192, Buf::copy_of(b"hello"))?;
 /// volume.flush()?;
 /// let buf = volume.read_at(8192, buf)?;
@@ -34,9 +34,13 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Shares `volume`. Requests that it has under way must have completed.
-    pub fn new(volume: Volume) -> Self {
-        Self { core: Arc::new(Core::new(volume)) }
+    /// Opens the volume on `devices` for sharing, whatever `options.shared` says.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub fn open(devices: &[PathBuf], options: &OpenOptions) -> Result<Self> {
+        let options = OpenOptions { shared: true, ..options.clone() };
+        Ok(Self { core: Arc::new(Core::new(Volume::open(devices, &options)?)) })
     }
 
     /// The same volume for tasks.
@@ -126,4 +130,3 @@ pub(super) fn buffer(completion: Completion) -> Result<Buf, Failed> {
         Err(error) => Err(Failed { error, buf }),
     }
 }
-

@@ -5,15 +5,24 @@
 //! - [`Handle`] is shared between threads: blocking calls, each run in its caller's own context.
 //! - [`AsyncHandle`] is the same for tasks of any executor.
 
+mod check;
 mod core;
 mod create;
+mod dump;
+mod extent;
 mod handle;
+mod info;
+mod inspect;
 mod open;
 mod poll;
 mod tasks;
 
+pub use check::{CheckProgress, CheckReport, FINDINGS_KEPT, Finding, FindingKind, check, check_on};
 pub use create::{CreateOptions, Created, create, create_on, required_size};
+pub use dump::{Fields, Part, Value, dump, dump_on};
+pub use extent::{Extent, ExtentKind};
 pub use handle::Handle;
+pub use info::{DeviceInfo, Info, MapInfo, SegmentInfo};
 pub use open::OpenOptions;
 pub use poll::Volume;
 pub use tasks::AsyncHandle;

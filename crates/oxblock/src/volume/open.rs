@@ -106,7 +106,7 @@ impl Volume {
         if lost > 0 {
             notices.push(format!("{lost} map nodes are damaged; run 'oxblock check'"));
         }
-        if replayed.records > 0 && !options.read_only {
+        if (replayed.records > 0 || options.rollback) && !options.read_only {
             settle(&mut lane)?;
         }
         Ok(Self::new(lane, notices, replayed))
@@ -172,7 +172,8 @@ pub(crate) fn assemble(
     // The second area is where the device ended when the volume was made.
     limits.size = superblock.devices.first().map_or(limits.size, |device| device.size);
     let bio_blocks = (u64::from(limits.bio_max_bytes) / BLOCK_SIZE as u64).max(1);
-    let tuning = Tuning::new(superblock.segment_blocks, superblock.segments);
+    let tuning =
+        Tuning::new(superblock.segment_blocks, superblock.segments, queue.has_cheap_reads());
     let geometry = Geometry {
         csum,
         width,
@@ -184,4 +185,3 @@ pub(crate) fn assemble(
     };
     Ok(Lane::new(queue, geometry, tuning, map, segments, table, point))
 }
-

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::layout::BLOCK_BYTES;
 use crate::lane::Lane;
 use crate::log::recovery::Replayed;
+use crate::map::Stats as MapStats;
 use crate::stats::Counters;
 use crate::submit::request::{Completion, Request};
 
@@ -73,6 +74,11 @@ impl Volume {
     /// What the volume has done since it was opened.
     pub fn counters(&self) -> Counters {
         self.lane.counters
+    }
+
+    /// Counters of the map and its cache.
+    pub fn map_stats(&self) -> MapStats {
+        self.lane.map.stats()
     }
 
     /// True while requests are under way.

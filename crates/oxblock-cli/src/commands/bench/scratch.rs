@@ -1,0 +1,116 @@
+//! Scratch files: a volume and a bare file of the same size, side by side on the same storage.
+//!
+//! Each is opened and then loses its name at once, so that the space comes back when the process ends, however it ends.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use oxblock::device::{DeviceOptions, Sharing, open_devices};
+use oxblock::volume::{CreateOptions, OpenOptions, Volume, create, required_size};
+use oxblock_fio::{RawTarget, VolumeTarget};
+use rustix::fs::{StatVfsMountFlags, fstatvfs, statfs};
+
+use crate::size::{both, human};
+
+/// The pair.
+pub struct Scratch {
+    pub volume: VolumeTarget,
+    pub raw: RawTarget,
+    /// The storage is main memory.
+    pub in_memory: bool,
+    #[expect(dead_code, reason = "held for its drop")]
+    folder: Folder,
+}
+
+impl Scratch {
+    /// Makes both in `folder`: the bare file of `size` bytes, the volume of twice as many.
+    pub fn new(folder: &Path, size: u64) -> Result<Self> {
+        let made = !folder.exists();
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("create the folder {}", folder.display()))?;
+        let removal = Folder { path: folder.to_owned(), made };
+        let size = size.next_multiple_of(4096);
+        let needed = required_size(size.saturating_mul(2))?.saturating_add(size);
+        check_room(folder, needed)?;
+        let pid = std::process::id();
+        let names = [folder.join(format!("volume-{pid}")), folder.join(format!("raw-{pid}"))];
+        let [volume_path, raw_path] = &names;
+        let files = Files(&names);
+        create(
+            std::slice::from_ref(volume_path),
+            &CreateOptions {
+                size: Some(size.saturating_mul(2)),
+                force: true,
+                ..CreateOptions::default()
+            },
+        )?;
+        let volume = Volume::open(std::slice::from_ref(volume_path), &OpenOptions::default())?;
+        let raw = open_devices(
+            std::slice::from_ref(raw_path),
+            &DeviceOptions {
+                writable: true,
+                create_size: Some(size),
+                sharing: Sharing::Exclusive,
+                ..DeviceOptions::default()
+            },
+        )?;
+        drop(files);
+        Ok(Self {
+            volume: VolumeTarget::new(volume),
+            raw: RawTarget::new(raw.queue),
+            in_memory: in_memory(folder),
+            folder: removal,
+        })
+    }
+}
+
+/// Names that go away.
+struct Files<'a>(&'a [PathBuf]);
+
+impl Drop for Files<'_> {
+    fn drop(&mut self) {
+        for path in self.0 {
+            // One that was never made is as good as gone.
+            std::fs::remove_file(path).ok();
+        }
+    }
+}
+
+/// A folder that goes away if it was made here and is empty.
+struct Folder {
+    path: PathBuf,
+    made: bool,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.made {
+            std::fs::remove_dir(&self.path).ok();
+        }
+    }
+}
+
+fn check_room(folder: &Path, needed: u64) -> Result<()> {
+    let file = std::fs::File::open(folder)?;
+    let room = fstatvfs(&file).with_context(|| folder.display().to_string())?;
+    if room.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        bail!("{} is on a read-only file system; name another folder with --dir", folder.display());
+    }
+    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    if free < needed {
+        bail!(
+            "{} has room for {}, and the scratch files need {}; use a smaller --size or another --dir",
+            folder.display(),
+            human(free),
+            both(needed)
+        );
+    }
+    Ok(())
+}
+
+/// Whether a folder's storage is main memory.
+fn in_memory(folder: &Path) -> bool {
+    /// `TMPFS_MAGIC` and `RAMFS_MAGIC`, linux/magic.h.
+    const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58F6];
+    statfs(folder).is_ok_and(|stat| MEMORY.contains(&stat.f_type))
+}

@@ -1,0 +1,257 @@
+//! Lives: open, verify, work, end, in all the ways in which a life can end.
+
+use oxblock::device::sim::Cut;
+use oxblock::{Error, ErrorKind};
+
+use crate::model::Violation;
+use crate::plan::Trouble;
+use crate::world::World;
+
+/// How a life goes on after it was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// The next can begin.
+    On,
+    /// Damage beyond what a single device survives: the run is over.
+    Over,
+}
+
+impl World {
+    fn draw_cut(&mut self) -> Cut {
+        match self.rng.below(6) {
+            0 => Cut::KeepNone,
+            1 => Cut::KeepAll,
+            _ => Cut::Arbitrary,
+        }
+    }
+
+    /// The power fails now, unless it has failed already, and comes back.
+    pub fn cut(&mut self) {
+        self.coverage.cuts += 1;
+        self.coverage.cuts_busy += u64::from(!self.pending.is_empty());
+        self.coverage.cuts_in_checkpoint += u64::from(self.in_checkpoint());
+        let how = self.draw_cut();
+        self.log(|| format!("power cut {how:?}, {} under way", self.pending.len()));
+        self.disk.power_cut_with(how);
+        self.drop_volume();
+    }
+
+    /// Opens the volume, cutting the power meanwhile now and then.
+    ///
+    /// # Errors
+    /// The engine refuses a sound device.
+    pub fn reopen(&mut self) -> Result<Fate, Violation> {
+        let faults = self.plan.faults(&mut self.rng.clone());
+        self.disk.clear_faults();
+        if self.plan.trouble == Trouble::Transient && self.rng.below(2) == 0 {
+            self.disk.set_faults(faults.clone());
+        }
+        if self.rng.below(10) == 0 {
+            self.coverage.read_only += 1;
+            match self.open(true, false) {
+                Ok(()) => {
+                    self.verify_opening(false)?;
+                    self.drop_volume();
+                }
+                Err(error) => self.refused(&error)?,
+            }
+        }
+        let mut tries = 0;
+        while self.rng.below(5) == 0 && tries < 4 {
+            tries += 1;
+            match self.rng.below(3) {
+                0 => self.disk.cut_after_ops(self.rng.below(40)),
+                _ => self.disk.cut_after_changes(self.rng.below(12)),
+            }
+            let opened = self.open(false, false);
+            if opened.is_ok() && !self.disk.is_off() && self.rng.below(2) == 0 {
+                // It came up before the power failed, and lives on until it does.
+                self.coverage.lives += 1;
+                self.verify()?;
+                self.work(8, u64::MAX)?;
+            }
+            self.coverage.cuts_in_recovery += 1;
+            self.cut();
+        }
+        let mut rollback = false;
+        for attempt in 0..20 {
+            match self.open(false, rollback) {
+                Ok(()) => {
+                    self.coverage.lives += 1;
+                    self.verify()?;
+                    self.disk.set_faults(faults);
+                    return Ok(Fate::On);
+                }
+                Err(error) => {
+                    self.refused(&error)?;
+                    rollback = self.plan.trouble == Trouble::Silent;
+                    if attempt == 1 && rollback {
+                        return Ok(Fate::Over);
+                    }
+                }
+            }
+        }
+        Err("twenty openings in a row failed".into())
+    }
+
+    fn refused(&mut self, error: &Error) -> Result<(), Violation> {
+        self.coverage.refused += 1;
+        self.drop_volume();
+        let expected = match self.plan.trouble {
+            Trouble::None | Trouble::Errors => false,
+            Trouble::Transient => true,
+            Trouble::Silent => matches!(
+                error.kind(),
+                ErrorKind::Corrupt | ErrorKind::Io | ErrorKind::Checksum | ErrorKind::NotAVolume
+            ),
+        };
+        match expected {
+            true => Ok(()),
+            false => Err(format!("open failed ({:?}): {error}", error.kind())),
+        }
+    }
+
+    /// One life after the volume was opened and verified.
+    ///
+    /// # Errors
+    /// What the model refuses.
+    pub fn live(&mut self) -> Result<(), Violation> {
+        self.disk.reseed(self.rng.next_u64());
+        let requests = 1 + self.rng.below(self.plan.requests);
+        let mut flushes = u64::MAX;
+        match self.rng.below(8) {
+            0 | 1 => self.disk.cut_after_ops(self.rng.below(requests * 3) + 1),
+            2..5 => self.disk.cut_after_changes(self.rng.below(requests * 2) + 1),
+            5 => flushes = 1 + self.rng.below(4),
+            _ => {}
+        }
+        self.work(requests, flushes)?;
+        if self.disk.is_off() {
+            self.cut();
+            return Ok(());
+        }
+        self.end()
+    }
+
+    /// Ends a life that still has power.
+    fn end(&mut self) -> Result<(), Violation> {
+        self.disk.cut_after_ops(u64::MAX);
+        if self.latched {
+            return self.end_latched();
+        }
+        match self.rng.below(8) {
+            0 => {
+                self.drain(0)?;
+                self.close()
+            }
+            // With requests under way.
+            1 => self.close(),
+            2 => {
+                let changes = self.rng.below(20);
+                self.disk.cut_after_changes(changes);
+                self.close_into_cut()
+            }
+            3 => {
+                self.kill();
+                Ok(())
+            }
+            4 => {
+                // At the very moment in which a flush is acknowledged.
+                self.flush();
+                self.drain(0)?;
+                self.cut();
+                Ok(())
+            }
+            _ => {
+                for _ in 0..self.rng.below(20) {
+                    self.pump()?;
+                    if self.rng.below(2) == 0
+                        && let Some(volume) = &mut self.volume
+                    {
+                        volume.wait(None);
+                    }
+                }
+                self.cut();
+                Ok(())
+            }
+        }
+    }
+
+    /// The engine dies; what it had handed to the device goes on.
+    fn kill(&mut self) {
+        self.coverage.kills += 1;
+        self.log(|| format!("killed, {} under way", self.pending.len()));
+        self.drop_volume();
+    }
+
+    /// Closes the volume, with whatever is under way.
+    ///
+    /// # Errors
+    /// It cannot be closed, and the device is sound.
+    pub fn close(&mut self) -> Result<(), Violation> {
+        self.gather_counters();
+        self.pending.clear();
+        let Some(volume) = self.volume.take() else { return Ok(()) };
+        let closed = volume.close();
+        self.log(|| format!("close: {closed:?}"));
+        match closed {
+            Ok(()) => {
+                self.coverage.closes += 1;
+                self.model.closed(true);
+                Ok(())
+            }
+            Err(error) if self.plan.trouble == Trouble::Errors => {
+                self.coverage.latches += 1;
+                drop(error);
+                self.end_latched()
+            }
+            Err(error) if self.plan.trouble == Trouble::Silent => {
+                drop(error);
+                Ok(())
+            }
+            Err(_) if self.disk.is_off() => Ok(()),
+            Err(error) => Err(format!("close failed ({:?}): {error}", error.kind())),
+        }
+    }
+
+    fn close_into_cut(&mut self) -> Result<(), Violation> {
+        self.gather_counters();
+        let busy = !self.pending.is_empty();
+        self.pending.clear();
+        let Some(volume) = self.volume.take() else { return Ok(()) };
+        let closed = volume.close();
+        self.log(|| format!("close into a cut: {closed:?}, off {}", self.disk.is_off()));
+        if closed.is_ok() && !self.disk.is_off() {
+            self.coverage.closes += 1;
+            self.model.closed(true);
+            self.disk.power_cut_keep_none();
+            return Ok(());
+        }
+        if closed.is_ok() {
+            self.model.closed(false);
+        }
+        self.coverage.cuts += 1;
+        self.coverage.cuts_in_close += 1;
+        self.coverage.cuts_busy += u64::from(busy);
+        let how = self.draw_cut();
+        self.disk.power_cut_with(how);
+        Ok(())
+    }
+
+    /// Writes have stopped: what was read before is read still, then the power goes.
+    ///
+    /// The power, because of flushes: after one has failed, nothing that it covered is durable whatever later flushes
+    /// say, and only losing the cache shows it.
+    fn end_latched(&mut self) -> Result<(), Violation> {
+        if self.volume.is_some() {
+            for _ in 0..4 {
+                let from = self.rng.below(self.plan.size);
+                let to = (from + 100_000).min(self.plan.size);
+                self.read(from, to);
+            }
+            self.drain(0)?;
+        }
+        self.cut();
+        Ok(())
+    }
+}

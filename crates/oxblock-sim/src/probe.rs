@@ -1,0 +1,97 @@
+//! A queue between the engine and the simulator: notices when the engine hangs, and lies to it for the canaries.
+
+use std::time::Duration;
+
+use oxblock::device::sim::SimQueue;
+use oxblock::device::{Action, Done, IoQueue, Op, QueueLimits, Waiter};
+
+/// A fault of the harness on purpose, to prove that the checker can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sabotage {
+    /// None.
+    #[default]
+    None,
+    /// Flushes are acknowledged and not passed on.
+    DropFlushes,
+    /// Durable writes are passed on as volatile ones.
+    DropDurable,
+}
+
+/// Waits without a completion after which the engine counts as stuck.
+const PATIENCE: u32 = 20_000;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Probe {
+    inner: SimQueue,
+    sabotage: Sabotage,
+    ready: Vec<Done>,
+    idle: u32,
+}
+
+impl Probe {
+    /// A probe over `inner`.
+    pub fn new(inner: SimQueue, sabotage: Sabotage) -> Self {
+        Self { inner, sabotage, ready: Vec::new(), idle: 0 }
+    }
+}
+
+impl IoQueue for Probe {
+    fn limits(&self) -> &[QueueLimits] {
+        self.inner.limits()
+    }
+
+    fn push(&mut self, mut op: Op) {
+        match (&mut op.action, self.sabotage) {
+            (Action::Flush, Sabotage::DropFlushes) => {
+                self.ready.push(Done { tag: op.tag, bufs: Default::default(), result: Ok(()) });
+                return;
+            }
+            (Action::Write { durable, .. }, Sabotage::DropDurable) => *durable = false,
+            _ => {}
+        }
+        self.inner.push(op);
+    }
+
+    fn submit(&mut self) {
+        self.inner.submit();
+    }
+
+    fn reap(&mut self, done: &mut Vec<Done>) -> usize {
+        let early = self.ready.len();
+        done.append(&mut self.ready);
+        let count = early + self.inner.reap(done);
+        if count > 0 {
+            self.idle = 0;
+        }
+        count
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) {
+        if !self.ready.is_empty() {
+            return;
+        }
+        self.idle += 1;
+        #[expect(clippy::panic, reason = "the only way out of an engine that waits for nothing")]
+        if self.idle > PATIENCE {
+            panic!("the engine is stuck: it waits, with {} in flight", self.inner.in_flight());
+        }
+        self.inner.wait(timeout);
+    }
+
+    fn waiter(&self) -> Option<Waiter> {
+        None
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight() + self.ready.len()
+    }
+
+    fn now(&self) -> u64 {
+        self.inner.now()
+    }
+
+    fn describe(&self) -> String {
+        "simulated device behind a probe".to_owned()
+    }
+}

@@ -1,0 +1,123 @@
+//! Reading a whole volume after an opening and comparing it with the model.
+
+use oxblock::{Buf, ErrorKind, Request, RequestKind};
+
+use crate::content::{BLOCK, BLOCK_LEN, small};
+use crate::model::{Seen, Violation};
+use crate::plan::Trouble;
+use crate::world::World;
+
+/// Blocks of one read.
+const CHUNK: u64 = 128;
+/// Volumes up to this many blocks are read from end to end, others where something may be.
+const WHOLE: u64 = 32 << 8;
+
+impl World {
+    /// Reads everything and judges it; from then on it is the base.
+    ///
+    /// # Errors
+    /// A state that no prefix explains.
+    pub fn verify(&mut self) -> Result<(), Violation> {
+        self.verify_opening(true)
+    }
+
+    /// As [`verify`](Self::verify) after an opening that made what it found durable, or, as read-only ones, did not: what
+    /// an engine that was killed has left in the device's cache may still get lost.
+    ///
+    /// # Errors
+    /// A state that no prefix explains.
+    pub fn verify_opening(&mut self, durable: bool) -> Result<(), Violation> {
+        let end = self.plan.size.div_ceil(BLOCK);
+        let mut ranges = self.model.touched();
+        if end <= WHOLE || self.rng.below(64) == 0 && end <= 1 << 18 {
+            ranges = vec![(0, end)];
+        } else {
+            for _ in 0..16 {
+                let at = self.rng.below(end);
+                ranges.push((at, (at + 1 + self.rng.below(CHUNK)).min(end)));
+            }
+            ranges.sort_unstable();
+            let mut last = 0;
+            for range in &mut ranges {
+                range.0 = range.0.max(last);
+                range.1 = range.1.max(range.0);
+                last = range.1;
+            }
+        }
+        let mut bufs: Vec<(u64, Buf, Vec<u64>)> = Vec::new();
+        for (from, to) in ranges {
+            let mut at = from;
+            while at < to {
+                let next = (at + CHUNK).min(to);
+                if let Some(found) = self.read_now(at, next)? {
+                    bufs.push(found);
+                } else {
+                    return Ok(());
+                }
+                at = next;
+            }
+        }
+        let seen: Vec<(u64, Seen<'_>)> = bufs
+            .iter()
+            .flat_map(|(first, buf, bad)| {
+                (*first..).zip(buf.chunks_exact(BLOCK_LEN)).map(|(at, bytes)| {
+                    (at, if bad.contains(&at) { Seen::Failed } else { Seen::Bytes(bytes) })
+                })
+            })
+            .collect();
+        self.model.check_opening(&seen, durable)
+    }
+
+    /// Reads blocks at once; `None` when the power failed meanwhile.
+    fn read_now(&mut self, from: u64, to: u64) -> Result<Option<(u64, Buf, Vec<u64>)>, Violation> {
+        let Some(volume) = &mut self.volume else { return Ok(None) };
+        let mut buf = Some(Buf::new(small(to - from) * BLOCK_LEN));
+        let mut done = Vec::new();
+        // A transient fault may hit a block twice in a row, hardly ten times.
+        for attempt in 0..10 {
+            let again = buf.take().unwrap_or_else(|| Buf::new(small(to - from) * BLOCK_LEN));
+            let kind = RequestKind::Read { offset: from * BLOCK, buf: again };
+            volume.queue(Request { tag: u64::MAX, kind });
+            let mut idle = 0;
+            let done = loop {
+                volume.submit();
+                volume.poll(&mut done);
+                if let Some(done) = done.pop() {
+                    break done;
+                }
+                volume.wait(None);
+                idle += 1;
+                if idle > 100_000 {
+                    return Err("a read never completes".into());
+                }
+            };
+            if self.disk.is_off() {
+                return Ok(None);
+            }
+            let found = done.buf.unwrap_or_else(|| Buf::new(0));
+            let Err(error) = done.result else { return Ok(Some((from, found, Vec::new()))) };
+            match self.plan.trouble {
+                Trouble::None | Trouble::Errors => {
+                    return Err(format!("verify: {:?}: {error}", error.kind()));
+                }
+                Trouble::Transient if attempt < 9 => continue,
+                Trouble::Transient => {
+                    // A node that failed twice is given up until the next opening.
+                    self.disk.clear_faults();
+                    self.drop_volume();
+                    self.open(false, false).map_err(|error| format!("open again: {error}"))?;
+                    return self.read_now(from, to);
+                }
+                Trouble::Silent => {}
+            }
+            self.coverage.damaged_reads += 1;
+            let bad = match error.kind() {
+                ErrorKind::Checksum => error.blocks().iter().map(|bad| bad.block).collect(),
+                // A lost node: blocks one by one would tell more, a chunk is what it costs here.
+                _ => (from..to).collect(),
+            };
+            return Ok(Some((from, found, bad)));
+        }
+        Ok(None)
+    }
+}

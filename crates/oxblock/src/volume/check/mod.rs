@@ -1,0 +1,123 @@
+//! The offline check: everything that a volume's state rests on is read and verified, and nothing is changed.
+//!
+//! The steps, each of which goes on after damage as far as it can:
+//!
+//! 1. All superblock slots (`start`).
+//! 2. The segment table, and the state that recovery builds from it (`start`).
+//! 3. The log behind the checkpoint, replayed in memory by the engine's own code; what follows checks the result.
+//! 4. Every map node and every data block (`walk`).
+//! 5. The record headers of all segments that hold something live, since cleaning finds its way by them (`headers`).
+//! 6. The counts: live blocks of each segment, used blocks of the volume (`counts`).
+//!
+//! Memory is bounded whatever the size of the volume: the map's cache, one counter a segment, and a window of blocks to
+//! be read in physical order.
+
+mod counts;
+mod headers;
+mod reads;
+mod report;
+mod start;
+mod walk;
+
+use std::path::PathBuf;
+
+pub use report::{CheckReport, FINDINGS_KEPT, Finding, FindingKind};
+
+use crate::device::{DeviceOptions, IoQueue, Sharing, open_devices};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::layout::BLOCK_BYTES;
+use crate::lane::Lane;
+use crate::volume::open::OpenOptions;
+use reads::Reads;
+
+/// Told how far a check is: bytes of data verified, bytes of data in all.
+pub type CheckProgress<'p> = dyn FnMut(u64, u64) + 'p;
+
+/// Checks the volume on `devices`, which nobody may have open for writing.
+///
+/// # Errors
+/// What keeps the check from beginning: no volume ([`ErrorKind::NotAVolume`]), one in use ([`ErrorKind::Busy`]), one of a
+/// newer version ([`ErrorKind::Unsupported`]), a device that cannot be opened. Damage is not an error but a finding.
+pub fn check(
+    devices: &[PathBuf],
+    options: &OpenOptions,
+    progress: &mut CheckProgress<'_>,
+) -> Result<CheckReport> {
+    let [path] = devices else {
+        let message =
+            format!("{} devices given; this version opens volumes of one device", devices.len());
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    };
+    let opened = open_devices(
+        devices,
+        &DeviceOptions {
+            writable: false,
+            create_size: None,
+            exclusive: true,
+            call: options.device_call,
+            sharing: Sharing::Exclusive,
+        },
+    )?;
+    let checked = check_on(opened.queue, options, progress);
+    let mut report = checked.map_err(|error| error.context(path.display()))?;
+    report.notes.splice(0..0, opened.notices);
+    Ok(report)
+}
+
+/// Checks the volume behind a queue of devices.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_on(
+    queue: Box<dyn IoQueue + Send>,
+    options: &OpenOptions,
+    progress: &mut CheckProgress<'_>,
+) -> Result<CheckReport> {
+    let mut report = CheckReport::default();
+    let Some(start) = start::start(queue, options, &mut report)? else { return Ok(report) };
+    let segments = start.lane.segments.count() as usize;
+    let mut check = Check {
+        lane: start.lane,
+        report,
+        reads: Reads::default(),
+        live: vec![0; segments],
+        mapped: 0,
+        lost: 0,
+        progress,
+    };
+    check.walk();
+    if start.table_is_sound {
+        check.headers();
+        check.counts();
+    }
+    Ok(check.report)
+}
+
+/// A check under way.
+struct Check<'p, 'c> {
+    lane: Lane,
+    report: CheckReport,
+    reads: Reads,
+    /// Live data blocks and map nodes of each segment, as the map has them.
+    live: Vec<u32>,
+    /// Mapped blocks, as the map has them.
+    mapped: u64,
+    /// Map nodes that are lost, so that the counts cannot be known.
+    lost: u64,
+    progress: &'p mut CheckProgress<'c>,
+}
+
+impl Check<'_, '_> {
+    /// Counts a live block.
+    fn count(&mut self, addr: u64) {
+        let segment = self.lane.segments.of(addr) as usize;
+        if let Some(live) = self.live.get_mut(segment) {
+            *live = live.saturating_add(1);
+        }
+    }
+
+    fn tell(&mut self) {
+        let total = self.lane.map.mapped() * BLOCK_BYTES;
+        (self.progress)((self.report.blocks * BLOCK_BYTES).min(total), total);
+    }
+}

@@ -1,0 +1,125 @@
+//! The walk over the map: every node is read and verified, every pointer is followed.
+
+use super::Check;
+use super::headers::Gaps;
+use super::reads::Wanted;
+use super::report::{Finding, FindingKind};
+use crate::format::pointer::Pointer;
+use crate::map::{Key, Miss};
+use crate::profile;
+
+impl Check<'_, '_> {
+    /// Verifies every node and has every data block verified.
+    pub(super) fn walk(&mut self) {
+        self.tell();
+        let mut stack = vec![Key { level: self.lane.map.height() - 1, index: 0 }];
+        let mut pointers = Vec::new();
+        while let Some(key) = stack.pop() {
+            pointers.clear();
+            let Some(media) = self.visit(key, &mut pointers, true) else { continue };
+            self.report.nodes += 1;
+            if media != 0 {
+                self.count(media);
+            }
+            if key.level > 0 {
+                self.descend(key, &pointers, &mut stack);
+                continue;
+            }
+            let first = key.index << self.lane.geometry.width.fanout_shift();
+            for (block, pointer) in (first..).zip(&pointers) {
+                if pointer.is_null() {
+                    continue;
+                }
+                self.count(pointer.addr);
+                self.mapped += 1;
+                self.want(Wanted { addr: pointer.addr, block, csum: pointer.csum });
+            }
+        }
+        self.drain();
+    }
+
+    /// Looks once more for what lives in `gaps`; only after damage.
+    pub(super) fn walk_gaps(&mut self, gaps: &mut Gaps) {
+        let mut stack = vec![Key { level: self.lane.map.height() - 1, index: 0 }];
+        let mut pointers = Vec::new();
+        while let Some(key) = stack.pop() {
+            pointers.clear();
+            let Some(media) = self.visit(key, &mut pointers, false) else { continue };
+            if media != 0 {
+                gaps.hit(media, None);
+            }
+            if key.level > 0 {
+                self.descend(key, &pointers, &mut stack);
+                continue;
+            }
+            let first = key.index << self.lane.geometry.width.fanout_shift();
+            for (block, pointer) in (first..).zip(&pointers).filter(|(_, to)| !to.is_null()) {
+                gaps.hit(pointer.addr, Some(block));
+            }
+        }
+    }
+
+    /// Children of an inner node go on the stack, the first on top.
+    fn descend(&self, key: Key, pointers: &[Pointer], stack: &mut Vec<Key>) {
+        let base = key.index << self.lane.geometry.width.fanout_shift();
+        let children = (base..).zip(pointers).filter(|(_, pointer)| !pointer.is_null());
+        let from = stack.len();
+        stack.extend(children.map(|(index, _)| Key { level: key.level - 1, index }));
+        if let Some(new) = stack.get_mut(from..) {
+            new.reverse();
+        }
+    }
+
+    /// The entries of a node and where it is on the media; `None` when it does not exist or is lost. A lost node is told
+    /// the `first` time.
+    fn visit(&mut self, key: Key, pointers: &mut Vec<Pointer>, first: bool) -> Option<u64> {
+        loop {
+            match self.lane.map.entries(key, pointers) {
+                Ok(media) => return media,
+                // Recovery may have met it already; what is wrong with it is found out here.
+                Err(miss) if self.lane.fetches.is_lost(miss.key) => {
+                    if first {
+                        self.lose(miss);
+                    }
+                    return None;
+                }
+                Err(miss) => self.fetch(miss),
+            }
+        }
+    }
+
+    /// Brings a node into the cache, or marks it lost.
+    fn fetch(&mut self, miss: Miss) {
+        for _ in 0..2 {
+            let page = self.read_now(miss.pointer.addr, 1);
+            if let Some(page) = page.filter(|page| self.lane.node_is_good(miss, page)) {
+                self.lane.map.begin_fetch(miss);
+                self.lane.map.insert(miss, &page);
+                return;
+            }
+        }
+        self.lane.fetches.mark_lost(miss.key);
+    }
+
+    fn lose(&mut self, miss: Miss) {
+        self.lost += 1;
+        self.count(miss.pointer.addr);
+        let page = self.read_now(miss.pointer.addr, 1);
+        let got = page.map(|page| self.lane.geometry.csum.of(miss.key.identity(), &page));
+        let blocks = self.lane.geometry.blocks;
+        let end = self.lane.map.end_of(miss.key).min(blocks);
+        let before = Key { level: miss.key.level, index: miss.key.index.wrapping_sub(1) };
+        let from = if miss.key.index == 0 { 0 } else { self.lane.map.end_of(before) };
+        let meaning = if got == Some(miss.pointer.csum) {
+            "it points outside the volume, so these blocks cannot be found; reads of them fail"
+        } else {
+            "these blocks cannot be found any more; reads of them fail"
+        };
+        self.report.add(
+            Finding::new(FindingKind::MapNode, meaning)
+                .of_blocks(from, end)
+                .at(profile::locate(&self.lane.geometry.superblock, miss.pointer.addr).1)
+                .values(miss.pointer.csum, got),
+        );
+    }
+}
