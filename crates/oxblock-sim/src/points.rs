@@ -18,7 +18,7 @@ pub type Script = fn(&mut World) -> Result<(), Violation>;
 /// The first cut after which the volume is not the state after a prefix.
 pub fn every_point(plan: &Plan, script: Script, reseeds: u64) -> Result<u64, Failure> {
     let mut cuts = 0;
-    let mut point = 0;
+    let mut point = 1;
     loop {
         let mut finished = false;
         for outcome in 0..reseeds {

@@ -48,4 +48,27 @@ impl Check<'_, '_> {
             self.report.add(finding);
         }
     }
+
+    /// Nothing live may lie behind the end of an open segment: the next record would overwrite it.
+    pub(super) fn ends(&mut self) {
+        for addr in self.lane.table.addresses() {
+            let id = self.lane.segments.of(addr);
+            if self.lane.segments.offset(addr) >= self.lane.segments.at(id).written {
+                *self.beyond.entry(id).or_default() += 1;
+            }
+        }
+        for (id, found) in std::mem::take(&mut self.beyond) {
+            let segment = self.lane.segments.at(id);
+            if segment.state != State::Open {
+                continue;
+            }
+            let addr = self.lane.segments.addr(id, segment.written);
+            let meaning = format!(
+                "{found} live blocks of segment {id} lie behind its end, where the next records go; export the volume \
+                 and do not write to it"
+            );
+            let offset = profile::locate(&self.lane.geometry.superblock, addr).1;
+            self.report.add(Finding::new(FindingKind::Reference, meaning).at(offset));
+        }
+    }
 }

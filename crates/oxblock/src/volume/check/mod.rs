@@ -7,7 +7,8 @@
 //! 3. The log behind the checkpoint, replayed in memory by the engine's own code; what follows checks the result.
 //! 4. Every map node and every data block (`walk`).
 //! 5. The record headers of all segments that hold something live, since cleaning finds its way by them (`headers`).
-//! 6. The counts: live blocks of each segment, used blocks of the volume (`counts`).
+//! 6. The counts: live blocks of each segment, used blocks of the volume (`counts`); and that nothing live is where the
+//!    next records go (`counts`).
 //!
 //! Memory is bounded whatever the size of the volume: the map's cache, one counter a segment, and a window of blocks to
 //! be read in physical order.
@@ -19,6 +20,7 @@ mod report;
 mod start;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use report::{CheckReport, FINDINGS_KEPT, Finding, FindingKind};
@@ -83,12 +85,16 @@ pub fn check_on(
         live: vec![0; segments],
         mapped: 0,
         lost: 0,
+        beyond: BTreeMap::new(),
         progress,
     };
     check.walk();
     if start.table_is_sound {
         check.headers();
         check.counts();
+    }
+    if start.log_is_sound {
+        check.ends();
     }
     Ok(check.report)
 }
@@ -104,15 +110,20 @@ struct Check<'p, 'c> {
     mapped: u64,
     /// Map nodes that are lost, so that the counts cannot be known.
     lost: u64,
+    /// Live blocks that lie behind the end of what was written of their segment.
+    beyond: BTreeMap<u32, u32>,
     progress: &'p mut CheckProgress<'c>,
 }
 
 impl Check<'_, '_> {
     /// Counts a live block.
     fn count(&mut self, addr: u64) {
-        let segment = self.lane.segments.of(addr) as usize;
-        if let Some(live) = self.live.get_mut(segment) {
+        let segment = self.lane.segments.of(addr);
+        if let Some(live) = self.live.get_mut(segment as usize) {
             *live = live.saturating_add(1);
+            if self.lane.segments.offset(addr) >= self.lane.segments.at(segment).written {
+                *self.beyond.entry(segment).or_default() += 1;
+            }
         }
     }
 

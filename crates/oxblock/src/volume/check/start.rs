@@ -25,6 +25,8 @@ pub(super) struct Start {
     pub lane: Lane,
     /// The segment table could be read, so that what it says can be compared.
     pub table_is_sound: bool,
+    /// The log was replayed to its end.
+    pub log_is_sound: bool,
 }
 
 /// Checks what opening needs; `None` when there is nothing further to go on with.
@@ -93,8 +95,9 @@ pub(super) fn start(
             return Ok(None);
         }
     };
+    let mut log_is_sound = false;
     if table_is_sound {
-        replay(&mut lane, report);
+        log_is_sound = replay(&mut lane, report);
         let damaged = lane.segments.iter().filter(|(_, segment)| segment.damaged).count();
         if damaged > 0 {
             report.notes.push(format!(
@@ -106,7 +109,7 @@ pub(super) fn start(
             .notes
             .push("without the segment table, what follows the checkpoint is not looked at".into());
     }
-    Ok(Some(Start { lane, table_is_sound }))
+    Ok(Some(Start { lane, table_is_sound, log_is_sound }))
 }
 
 /// Segments to walk a map with whose table is lost.
@@ -179,8 +182,9 @@ fn check_slots(
     }
 }
 
-/// Replays the log behind the checkpoint. Damage there is told, and the state before it is what is checked.
-fn replay(lane: &mut Lane, report: &mut CheckReport) {
+/// Replays the log behind the checkpoint. Damage there is told, and the state before it is what is checked. Returns
+/// whether there was none.
+fn replay(lane: &mut Lane, report: &mut CheckReport) -> bool {
     match lane.replay(false) {
         Ok(replayed) => {
             report.bytes += replayed.bytes;
@@ -190,6 +194,7 @@ fn replay(lane: &mut Lane, report: &mut CheckReport) {
                     replayed.records, replayed.bytes
                 ));
             }
+            return true;
         }
         Err(error) if error.kind() == ErrorKind::Corrupt => {
             let before = report.total_findings;
@@ -204,6 +209,7 @@ fn replay(lane: &mut Lane, report: &mut CheckReport) {
             report.add(Finding::new(FindingKind::Log, meaning));
         }
     }
+    false
 }
 
 /// Finds out what is wrong with the record that is missing.
