@@ -180,6 +180,7 @@ fn superblock() -> Superblock {
             generation: 0x0101_0202_0303_0404,
             epoch: 0x1111_2222_3333_4444,
             sequence: 0x2122_2324_2526_2728,
+            durable: 0x5152_5354_5556_5758,
             map_height: 5,
             map_root: Pointer {
                 addr: 0x1234_5678,
@@ -251,6 +252,7 @@ fn superblock_fields_are_where_the_document_says() {
         ("sequence", le(point.sequence, 8)),
         ("used_blocks", le(point.used_blocks, 8)),
         ("checksum_errors", le(point.checksum_errors, 8)),
+        ("durable", le(point.durable, 8)),
         ("map_height", vec![5]),
         ("table_height", vec![4]),
         ("zero0", vec![0; 2]),
@@ -258,7 +260,7 @@ fn superblock_fields_are_where_the_document_says() {
         ("map_root", root(point.map_root)),
         ("table_root", root(point.table_root)),
         ("heads", heads),
-        ("zero1", vec![0; 3720]),
+        ("zero1", vec![0; 3712]),
     ];
     let documented = fields("Superblock fields", 0, BLOCK_SIZE);
     compare("superblock", &documented, &bytes, &expected);

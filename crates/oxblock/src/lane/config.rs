@@ -32,6 +32,8 @@ pub(crate) struct Tuning {
     pub record_depth: usize,
     /// The least blocks that the cleaner reads at once.
     pub window_blocks: u32,
+    /// Start each read as soon as it is queued.
+    pub eager_reads: bool,
     /// Return freed segments to the backing store when at least this many stay ready for use.
     pub warm_segments: usize,
 }
@@ -45,6 +47,7 @@ impl Tuning {
             gather_depth: 1,
             record_depth: 32,
             window_blocks: if cheap_reads { 1 } else { 512 },
+            eager_reads: !cheap_reads,
             warm_segments: (segments as usize / 8).max(16),
         }
     }

@@ -186,6 +186,8 @@ impl Lane {
             let mut point = self.point.durable.clone();
             point.epoch += 1;
             point.clean = false;
+            // Of the new epoch there is nothing yet.
+            point.durable = point.sequence;
             self.write_superblock(point, None, Vec::new());
             return true;
         }
@@ -379,6 +381,7 @@ impl Lane {
             generation: self.point.durable.generation,
             epoch: self.log.epoch,
             sequence: frozen.sequence,
+            durable: self.log.durable,
             map_height: self.map.height(),
             map_root: self.map.frozen_root(),
             table_height: self.table.height(),

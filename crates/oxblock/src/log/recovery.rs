@@ -100,11 +100,26 @@ impl Lane {
             // What is there of an atomic group that is cut short is not missing.
             self.look_for_damage(&ahead, &mut windows)?;
         }
-        // All records of a checkpoint are durable before it is.
-        if self.segments.withdraw_used() > 0 && !rollback {
-            return Err(self.damaged_tail(cursor.sequence + 1, &cursor));
+        // The checkpoint itself says what was durable when it was written, its own records first of all.
+        if self.log.retired < self.point.durable.durable {
+            if !rollback {
+                return Err(self.damaged_tail(cursor.sequence + 1, &cursor));
+            }
+            self.leave_heads();
         }
         Ok(replayed)
+    }
+
+    /// Recovery stopped before it came to all records of the checkpoint. Their nodes are live and lie where the streams
+    /// would go on, or in segments of the reserve list: nothing more may be written there.
+    fn leave_heads(&mut self) {
+        for stream in 0..STREAMS {
+            if let Some(head) = self.log.head(stream) {
+                self.segments.seal(head);
+                self.log.set_head(stream, None);
+            }
+        }
+        self.segments.withdraw_used();
     }
 
     fn cursor(&self) -> Cursor {

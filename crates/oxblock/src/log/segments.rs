@@ -227,9 +227,8 @@ impl Segments {
         Some(id)
     }
 
-    /// Recovery is over: takes off the reserve list what the checkpoint wrote into, which replay did not come to. Returns
-    /// how many segments that were; none, unless the log is damaged.
-    pub fn withdraw_used(&mut self) -> usize {
+    /// Takes off the reserve list what the checkpoint wrote into and replay did not come to.
+    pub fn withdraw_used(&mut self) {
         let reserve = std::mem::take(&mut self.reserve);
         let (used, unused): (Vec<u32>, Vec<u32>) = reserve.into_iter().partition(|id| {
             let segment = self.at(*id);
@@ -240,7 +239,6 @@ impl Segments {
             self.at_mut(*id).state = State::Sealed;
             self.soil(*id);
         }
-        used.len()
     }
 
     /// Recovery found the generation that the segment was really opened with.

@@ -238,6 +238,7 @@ pub fn create_on(queue: &mut dyn IoQueue, options: &CreateOptions, path: &str) -
             generation: 1,
             epoch: 1,
             sequence: 0,
+            durable: 0,
             map_height: map::height(width, shape.blocks),
             map_root: Pointer::NULL,
             table_height: Table::new(width, shape.segments).height(),

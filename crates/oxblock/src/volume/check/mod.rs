@@ -91,7 +91,7 @@ pub fn check_on(
     check.walk();
     if start.table_is_sound {
         check.headers();
-        check.counts();
+        check.counts(start.log_is_sound);
     }
     if start.log_is_sound {
         check.ends();
