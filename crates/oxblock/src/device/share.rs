@@ -1,8 +1,8 @@
-//! A queue for memory-like devices that shares large operations with the kernel's workers.
+//! A queue for memory-like devices that shares large reads with the kernel's workers.
 //!
-//! On such a device an operation is a copy. A small one is done sooner than it is handed over. Of several large ones the
+//! On such a device an operation is a copy. A small one is done sooner than it is handed over. Of several large reads the
 //! caller does one by itself, and passes the others to the ring, whose workers copy on other cores meanwhile. One alone
-//! is never passed on.
+//! is never passed on, and neither are writes: those to one file take turns at its lock, on however many cores.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::target::{Targets, now_ns};
 use super::uring::UringQueue;
 use super::{Action, Done, IoQueue, Op, QueueLimits, Waiter};
 
-/// Bytes from which an operation is large: copying them takes several times what handing them over does (25-50 us).
+/// Bytes from which a read is large: copying them takes several times what handing them over does (25-50 us).
 const LARGE: usize = 512 << 10;
 
 /// Inline calls, and a ring for what would be worth another core.
 pub(super) struct ShareQueue {
     inline: InlineQueue,
     ring: UringQueue,
-    /// The large operation of this submission that the caller does by itself.
+    /// The large read of this submission that the caller does by itself.
     own: Option<Op>,
 }
 
@@ -28,10 +28,10 @@ impl ShareQueue {
     }
 }
 
-fn bytes(op: &Op) -> usize {
+fn is_large_read(op: &Op) -> bool {
     match &op.action {
-        Action::Read(bufs) | Action::Write { bufs, .. } => bufs.iter().map(|buf| buf.len()).sum(),
-        Action::Flush | Action::Discard { .. } => 0,
+        Action::Read(bufs) => bufs.iter().map(|buf| buf.len()).sum::<usize>() >= LARGE,
+        _ => false,
     }
 }
 
@@ -41,7 +41,7 @@ impl IoQueue for ShareQueue {
     }
 
     fn push(&mut self, op: Op) {
-        if bytes(&op) < LARGE {
+        if !is_large_read(&op) {
             self.inline.push(op);
         } else if self.own.is_none() {
             self.own = Some(op);
@@ -94,7 +94,7 @@ impl IoQueue for ShareQueue {
 
     fn describe(&self) -> String {
         format!(
-            "{}; of several large ones at once, all but one by io_uring",
+            "{}; of several large reads at once, all but one by io_uring",
             self.inline.describe()
         )
     }

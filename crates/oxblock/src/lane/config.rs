@@ -34,7 +34,7 @@ pub(crate) struct Tuning {
     pub window_blocks: u32,
     /// Start each read as soon as it is queued.
     pub eager_reads: bool,
-    /// Return freed segments to the backing store when at least this many stay ready for use.
+    /// Freed segments whose space is kept for the next writes; that of further ones goes back to the backing store.
     pub warm_segments: usize,
 }
 
@@ -48,7 +48,7 @@ impl Tuning {
             record_depth: 32,
             window_blocks: if cheap_reads { 1 } else { 512 },
             eager_reads: !cheap_reads,
-            warm_segments: (segments as usize / 8).max(16),
+            warm_segments: (segments as usize / 4).max(16),
         }
     }
 }

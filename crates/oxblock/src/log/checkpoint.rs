@@ -454,14 +454,12 @@ impl Lane {
             self.log.opened.pop_front();
         }
         self.segments.extend_reserve(chosen);
-        let freed = self.segments.reap_pending(sequence);
-        let mut warm = self.segments.free() + self.segments.reserved();
-        for segment in freed {
-            if self.geometry.limits.discard && warm >= self.tuning.warm_segments {
+        for segment in self.segments.reap_pending(sequence) {
+            let enough = self.segments.warm() >= self.tuning.warm_segments;
+            if self.geometry.limits.discard && enough {
                 self.discard(segment);
             } else {
-                warm += 1;
-                self.segments.release(segment);
+                self.segments.release(segment, false);
             }
         }
     }
@@ -481,6 +479,6 @@ impl Lane {
 
     /// A segment's discard is done. That it failed changes nothing: the content was free already.
     pub fn discarded(&mut self, segment: u64) {
-        self.segments.release(u32::try_from(segment).unwrap_or(u32::MAX));
+        self.segments.release(u32::try_from(segment).unwrap_or(u32::MAX), true);
     }
 }

@@ -63,8 +63,10 @@ pub struct Segment {
 pub struct Segments {
     list: Vec<Segment>,
     shift: u32,
-    /// Taken from the back: what was freed last is used first, so that the backing store stays warm and small.
-    free: Vec<u32>,
+    /// Free, and the backing store may never have been written there, or was given back.
+    cold: Vec<u32>,
+    /// Free, and the backing store still has what was there. Used first, so that it stays small and writes overwrite.
+    warm: Vec<u32>,
     /// Named by the durable checkpoint, in the order of use.
     reserve: VecDeque<u32>,
     pending: Vec<u32>,
@@ -95,7 +97,8 @@ impl Segments {
         Self {
             list,
             shift,
-            free: Vec::new(),
+            cold: Vec::new(),
+            warm: Vec::new(),
             reserve: VecDeque::new(),
             pending: Vec::new(),
             dirty: vec![false; blocks],
@@ -109,7 +112,7 @@ impl Segments {
             let segment = self.at_mut(id);
             if segment.state == State::Sealed && segment.live == 0 && segment.table == 0 {
                 segment.state = State::Free;
-                self.free.push(id);
+                self.cold.push(id);
             }
         }
     }
@@ -187,7 +190,12 @@ impl Segments {
 
     /// Segments that the next checkpoint can put on its reserve list.
     pub fn free(&self) -> usize {
-        self.free.len()
+        self.cold.len() + self.warm.len()
+    }
+
+    /// Of these, segments whose space has not been given back.
+    pub fn warm(&self) -> usize {
+        self.warm.len()
     }
 
     /// Segments that become free with a checkpoint that is yet to come.
@@ -400,11 +408,14 @@ impl Segments {
     /// Free segments for the reserve list of the running checkpoint, up to `count`. They count as reserved, but may be
     /// opened only after [`extend_reserve`](Self::extend_reserve).
     pub fn choose_reserve(&mut self, count: usize) -> Vec<u32> {
-        let chosen = self.free.split_off(self.free.len().saturating_sub(count));
-        for id in &chosen {
-            self.at_mut(*id).state = State::Reserved;
+        let mut chosen = Vec::with_capacity(count.min(self.free()));
+        while chosen.len() < count
+            && let Some(id) = self.warm.pop().or_else(|| self.cold.pop())
+        {
+            self.at_mut(id).state = State::Reserved;
+            chosen.push(id);
         }
-        chosen.into_iter().rev().collect()
+        chosen
     }
 
     /// The checkpoint that names `chosen` is durable.
@@ -437,14 +448,14 @@ impl Segments {
     }
 
     /// The segment's discard is done, or was not wanted.
-    pub fn release(&mut self, id: u32) {
+    pub fn release(&mut self, id: u32, discarded: bool) {
         let segment = self.at_mut(id);
         assert_eq!(segment.state, State::Discarding, "release of segment {id}");
         segment.state = State::Free;
         segment.written = 0;
         segment.damaged = false;
         self.soil(id);
-        self.free.push(id);
+        if discarded { self.cold.push(id) } else { self.warm.push(id) }
     }
 }
 
