@@ -13,5 +13,7 @@ pub mod superblock;
 
 /// True when every byte is zero, as padding must be.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0)
+    const ZEROES: [u8; layout::BLOCK_SIZE] = [0; layout::BLOCK_SIZE];
+    // Comparing with zeroes is far faster than asking byte by byte.
+    bytes.chunks(ZEROES.len()).all(|chunk| ZEROES.starts_with(chunk))
 }

@@ -27,6 +27,10 @@ use crate::profile;
 /// Entries looked at in one step of the lane, so that requests are not held up.
 const ENTRIES_PER_STEP: usize = 1024;
 
+/// Blocks of a record up to which its neighbours are read with it, and how many blocks at once.
+const TINY_RECORD: u32 = 5;
+const TINY_WINDOW: u32 = 64;
+
 /// A record of the victim that is being looked through.
 #[derive(Debug)]
 struct Open {
@@ -48,6 +52,8 @@ struct Victim {
     /// What the first record says; others in the segment are left from earlier lives.
     generation: Option<u64>,
     sequence: u64,
+    /// Blocks of the last record.
+    usual: u32,
     open: Option<Open>,
 }
 
@@ -66,8 +72,12 @@ pub(crate) struct Cleaner {
     walked: VecDeque<(u32, u64, u64)>,
     /// The last record that moved something.
     moved: u64,
-    /// A payload buffer to use again.
-    spare: Option<Buf>,
+    /// What the payloads of moving records were cut from, in the order of the records.
+    tails: VecDeque<Buf>,
+    /// Payload buffers to use again.
+    spare: Vec<Buf>,
+    /// Memory of a victim's window that the window does not use now.
+    rest: Option<Buf>,
 }
 
 impl Lane {
@@ -154,6 +164,7 @@ impl Lane {
                 reading: false,
                 generation: None,
                 sequence: 0,
+                usual: u32::MAX,
                 open: None,
             });
         }
@@ -218,12 +229,15 @@ impl Lane {
         }
         match self.next_record(victim) {
             Next::Read(blocks) => {
+                // Where records are tiny, one read for many of them.
+                let blocks = if victim.usual <= TINY_RECORD { TINY_WINDOW } else { blocks };
                 self.read_window(victim, victim.at, blocks);
                 Walk::On
             }
             Next::Record(header, entries) => {
                 victim.generation = Some(header.generation);
                 victim.sequence = header.sequence;
+                victim.usual = u32::from(header.header_blocks) + header.payload_blocks;
                 victim.open = Some(Open { header, entries, next: 0 });
                 Walk::On
             }
@@ -270,11 +284,7 @@ impl Lane {
     /// Reads `blocks` blocks of the victim from block `start` on, or more where small reads do not pay.
     fn read_window(&mut self, victim: &mut Victim, start: u32, blocks: u32) {
         let count = self.tuning.window_blocks.max(blocks).min(self.segments.blocks() - start);
-        let len = count as usize * BLOCK_SIZE;
-        let buf = match victim.window.take() {
-            Some(buf) if buf.len() == len => buf,
-            _ => Buf::new(len),
-        };
+        let buf = self.window_buf(victim, count as usize * BLOCK_SIZE);
         victim.start = start;
         victim.reading = true;
         self.segments.pin(victim.segment);
@@ -286,6 +296,23 @@ impl Lane {
             offset,
             action: Action::Read(smallvec![buf]),
         });
+    }
+
+    /// A buffer for a window, cut from memory that windows use again and again.
+    fn window_buf(&mut self, victim: &mut Victim, len: usize) -> Buf {
+        let (window, rest) = (victim.window.take(), self.cleaner.rest.take());
+        let mut whole = match (window, rest) {
+            (Some(mut window), Some(rest)) => match window.join(rest) {
+                Ok(()) => window,
+                Err(_) => unreachable!("window and rest are one buffer"),
+            },
+            (window, rest) => window.or(rest).unwrap_or_else(|| Buf::new(0)),
+        };
+        if whole.len() < len {
+            whole = Buf::new(len.max(MAX_RECORD_PAYLOAD * BLOCK_SIZE));
+        }
+        self.cleaner.rest = Some(whole.split_off(len));
+        whole
     }
 
     /// The window has come. A failed read looks like nothing: what is live there stays, and the segment is left alone.
@@ -375,7 +402,7 @@ impl Lane {
         let cleaner = &mut self.cleaner;
         let spare = &mut cleaner.spare;
         let payload = cleaner.payload.get_or_insert_with(|| {
-            spare.take().unwrap_or_else(|| Buf::new(MAX_RECORD_PAYLOAD * BLOCK_SIZE))
+            spare.pop().unwrap_or_else(|| Buf::new(MAX_RECORD_PAYLOAD * BLOCK_SIZE))
         });
         let at = cleaner.entries.len() * BLOCK_SIZE;
         if let Some(target) = payload.get_mut(at..at + BLOCK_SIZE) {
@@ -428,17 +455,22 @@ impl Lane {
         let Some(mut payload) = self.cleaner.payload.take() else {
             unreachable!("moved blocks without a payload")
         };
-        if fit < count {
-            let tail = payload.split_off(fit * BLOCK_SIZE);
-            let mut next = Buf::new(MAX_RECORD_PAYLOAD * BLOCK_SIZE);
-            let len = (count - fit) * BLOCK_SIZE;
+        let sent = fit.min(count);
+        let tail = payload.split_off(sent * BLOCK_SIZE);
+        if sent < count {
+            let mut next = self
+                .cleaner
+                .spare
+                .pop()
+                .unwrap_or_else(|| Buf::new(MAX_RECORD_PAYLOAD * BLOCK_SIZE));
+            let len = (count - sent) * BLOCK_SIZE;
             if let (Some(to), Some(from)) = (next.get_mut(..len), tail.get(..len)) {
                 to.copy_from_slice(from);
             }
             self.cleaner.payload = Some(next);
-            self.cleaner.entries = entries.split_off(fit);
+            self.cleaner.entries = entries.split_off(sent);
         }
-        payload.truncate(fit.min(count) * BLOCK_SIZE);
+        self.cleaner.tails.push_back(tail);
         self.counters.relocated_blocks += entries.len() as u64;
         let parts = self.log.parts();
         self.cleaner.moved = self.append(Draft {
@@ -453,10 +485,14 @@ impl Lane {
         true
     }
 
-    /// A relocation is applied; its payload comes back.
+    /// A relocation is applied; its payload comes back, and records retire in the order in which they were sent.
     pub fn relocated(&mut self, bufs: Bufs) {
-        self.cleaner.spare =
-            bufs.into_iter().next().filter(|buf| buf.len() == MAX_RECORD_PAYLOAD * BLOCK_SIZE);
+        let (payload, tail) = (bufs.into_iter().next(), self.cleaner.tails.pop_front());
+        if let (Some(mut payload), Some(tail)) = (payload, tail)
+            && payload.join(tail).is_ok()
+        {
+            self.cleaner.spare.push(payload);
+        }
     }
 
     /// Judges walked segments once all that was moved out of them is applied: what still lives there then is nodes that

@@ -52,7 +52,6 @@ pub struct Map {
     hand: usize,
     pub(super) dirty: usize,
     pub(super) mapped: u64,
-    whole: bool,
     fetched: u64,
     evicted: u64,
 }
@@ -82,15 +81,9 @@ impl Map {
             hand: 0,
             dirty: 0,
             mapped,
-            whole: root.is_null(),
             fetched: 0,
             evicted: 0,
         }
-    }
-
-    /// True while every node that exists is cached, so that no call can miss.
-    pub fn is_whole(&self) -> bool {
-        self.whole
     }
 
     /// The first block behind those that a node covers.
@@ -251,7 +244,6 @@ impl Map {
                 continue;
             }
             self.evicted += 1;
-            self.whole = false;
             self.forget(self.hand);
         }
     }

@@ -160,13 +160,11 @@ impl Lane {
         self.gather_one(group)
     }
 
-    /// Begins to fetch the leaves that retirement will need, so that it finds them when the write is done.
+    /// Looks up what retirement will change, all at once: what is not cached is being fetched while the device writes, and
+    /// what is cached comes into the processor's caches with the look-ups overlapping, not one after the other.
     fn prefetch(&mut self, entries: &[Entry]) {
-        if self.map.is_whole() {
-            return;
-        }
         for entry in entries {
-            if let Err(miss) = self.map.get(entry.id)
+            if let Err(miss) = std::hint::black_box(self.map.get(entry.id))
                 && !self.fetches.is_lost(miss.key)
             {
                 self.fetch(miss, Waiter::Loop);

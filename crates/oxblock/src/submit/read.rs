@@ -67,6 +67,8 @@ struct Bio {
 /// The tables of reads and of their bios.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
+    /// Queued and not begun.
+    queued: Vec<usize>,
     table: Slab<Read>,
     bios: Slab<Bio>,
     /// Scratch for lookups.
@@ -124,7 +126,34 @@ impl Lane {
             bad: Vec::new(),
             error: None,
         });
-        self.advance_read(id);
+        self.reads.queued.push(id);
+    }
+
+    /// Begins the reads that were queued; true when there were any.
+    pub fn start_reads(&mut self) -> bool {
+        if self.reads.queued.is_empty() {
+            return false;
+        }
+        let mut queued = std::mem::take(&mut self.reads.queued);
+        if queued.len() > 1 {
+            // All look-ups first: those that miss the processor's caches overlap, and nodes that are not cached are
+            // fetched together.
+            for id in &queued {
+                let block = self.reads.get(*id).block;
+                if let Err(miss) = std::hint::black_box(self.map.get(block))
+                    && !self.fetches.is_lost(miss.key)
+                {
+                    self.fetch(miss, Waiter::Loop);
+                }
+            }
+        }
+        for id in queued.drain(..) {
+            self.advance_read(id);
+        }
+        if self.reads.queued.is_empty() {
+            self.reads.queued = queued;
+        }
+        true
     }
 
     /// Looks up and sends as far as the nodes at hand allow.
