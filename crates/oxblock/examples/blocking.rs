@@ -1,4 +1,4 @@
-//! A volume as a plain, blocking, byte-addressed store: `cargo run --example blocking -- disk.ox`
+//! A volume as a plain, blocking, byte-addressed store: `cargo run -p oxblock --example blocking -- disk.ox`
 
 use std::path::PathBuf;
 

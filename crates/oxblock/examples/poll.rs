@@ -1,5 +1,5 @@
 //! The poll interface: 64 writes in flight from one thread, no lock, no other thread.
-//! `cargo run --release --example poll -- disk.ox`
+//! `cargo run -p oxblock --release --example poll -- disk.ox`
 
 use std::path::PathBuf;
 use std::time::Instant;

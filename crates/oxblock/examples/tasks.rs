@@ -1,4 +1,4 @@
-//! The asynchronous handle from several tasks, on an executor of twenty lines: `cargo run --example tasks -- disk.ox`
+//! The asynchronous handle from several tasks, on an executor of twenty lines: `cargo run -p oxblock --example tasks -- disk.ox`
 
 use std::future::Future;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
 //! The blocking and the asynchronous handle: many callers at once, on every kind of device call.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::future::Future;
 use std::pin::pin;

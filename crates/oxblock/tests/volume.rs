@@ -1,4 +1,6 @@
 //! Volumes end to end on the simulator: every request kind, reopening, and space.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::cast_possible_truncation, reason = "the volumes of these tests are small")]
 
 use oxblock::device::sim::{Rng, SimConfig, SimDisk};
 use oxblock::volume::{create_on, required_size};

@@ -14,10 +14,10 @@ use crate::size;
 /// Measure this machine: a scratch volume beside the raw device, in turn, in one run
 ///
 /// Both are files that have no name any more once they are open, so that nothing is left behind however the command
-/// ends. Without a name every experiment is run.
+/// ends. This version has --quick only; the named experiments are not there yet.
 #[derive(Args)]
 pub struct Bench {
-    /// One experiment [default: all]
+    /// One experiment; not there yet
     #[arg(value_enum)]
     name: Option<Experiment>,
 

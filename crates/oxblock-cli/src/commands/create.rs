@@ -28,7 +28,7 @@ pub struct Create {
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
 
-    /// How blocks are spread over the devices
+    /// How blocks are spread over the devices; this version makes 'single' only
     #[arg(long, value_enum, default_value = "single")]
     profile: Profile,
 
@@ -40,7 +40,7 @@ pub struct Create {
     #[arg(long, default_value = "", hide_default_value = true)]
     label: String,
 
-    /// Engines that share the volume, one for each core that shall work on it [default: chosen by the engine]
+    /// Engines that share the volume, one for each core that shall work on it; this version makes one
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
     lanes: Option<u16>,
 

@@ -52,7 +52,7 @@ impl Command {
 /// How to open a volume; the same for every command that does.
 #[derive(Args, Clone)]
 pub struct OpenArgs {
-    /// Memory for the map's nodes, in bytes [default: the engine's own choice]
+    /// Memory for the map's nodes, at least 256K [default: 64M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Engine")]
     map_cache: Option<u64>,
 

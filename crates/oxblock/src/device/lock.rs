@@ -99,7 +99,10 @@ pub(super) fn wait_for_stragglers(file: &File, path: &Path) -> Result<()> {
 }
 
 /// Takes a lock on the whole file that belongs to the open file description (`F_OFD_SETLK`).
-#[expect(clippy::cast_possible_truncation, reason = "the kernel's constants fit the kernel's fields")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the kernel's constants fit the kernel's fields"
+)]
 fn lock_description(file: &File) -> std::result::Result<(), Errno> {
     let lock = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,

@@ -41,8 +41,18 @@ pub(super) fn grow(path: &Path, bytes: u64) -> Result<()> {
         file.set_len(bytes)?;
         file.sync_all()
     });
-    let message = || format!("{} cannot be made {bytes} bytes large", path.display());
-    result.map_err(|error| Error::io(message(), error))
+    let message = |error: &io::Error| {
+        let what = format!("{} cannot be made {bytes} bytes large", path.display());
+        match error.kind() {
+            io::ErrorKind::FileTooLarge => {
+                format!(
+                    "{what}: its file system does not take files of that size; use another or a block device"
+                )
+            }
+            _ => what,
+        }
+    };
+    result.map_err(|error| Error::io(message(&error), error))
 }
 
 /// Writes zeroes over the first `bytes` bytes of a file or block device, **destroying what is there**, so that later
@@ -50,8 +60,8 @@ pub(super) fn grow(path: &Path, bytes: u64) -> Result<()> {
 /// `progress` is told the bytes written so far, after each MiB.
 ///
 /// # Errors
-/// As [`open_devices`]; [`ErrorKind::NoSpace`] when the file system has no room, before anything is written where it
-/// can tell.
+/// As [`open_devices`](super::open_devices); [`ErrorKind::NoSpace`](crate::error::ErrorKind::NoSpace) when the file
+/// system has no room, before anything is written where it can tell.
 pub fn preallocate(path: &Path, bytes: u64, progress: &mut dyn FnMut(u64)) -> Result<()> {
     const PIECE: usize = 1 << 20;
     let failed =

@@ -152,6 +152,7 @@ pub fn create(devices: &[PathBuf], options: &CreateOptions) -> Result<Created> {
             format!("{} devices given; this version makes volumes of one device", devices.len()),
         ));
     };
+    validate(options)?;
     let wanted = options.size.map(shape_for_size).transpose()?;
     let at_path = |error: Error| error.context(path.display());
     let device = DeviceOptions {
@@ -177,6 +178,23 @@ pub fn create(devices: &[PathBuf], options: &CreateOptions) -> Result<Created> {
     Ok(created)
 }
 
+/// Refuses what cannot be made, before anything is touched.
+fn validate(options: &CreateOptions) -> Result<()> {
+    if options.lanes != 1 {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("{} lanes asked for; this version makes volumes of one lane", options.lanes),
+        ));
+    }
+    if options.label.len() > LABEL_SIZE || options.label.contains('\0') {
+        return Err(Error::new(
+            ErrorKind::InvalidInput,
+            format!("a label has at most {LABEL_SIZE} bytes and no zero byte"),
+        ));
+    }
+    Ok(())
+}
+
 fn check_empty(queue: &mut dyn IoQueue, force: bool) -> Result<()> {
     if force {
         return Ok(());
@@ -195,18 +213,7 @@ fn check_empty(queue: &mut dyn IoQueue, force: bool) -> Result<()> {
 /// # Errors
 /// As for [`create`].
 pub fn create_on(queue: &mut dyn IoQueue, options: &CreateOptions, path: &str) -> Result<Created> {
-    if options.lanes != 1 {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("{} lanes asked for; this version makes volumes of one lane", options.lanes),
-        ));
-    }
-    if options.label.len() > LABEL_SIZE || options.label.contains('\0') {
-        return Err(Error::new(
-            ErrorKind::InvalidInput,
-            format!("a label has at most {LABEL_SIZE} bytes and no zero byte"),
-        ));
-    }
+    validate(options)?;
     let Some(limits) = queue.limits().first().cloned() else {
         return Err(Error::new(ErrorKind::InvalidInput, "no device"));
     };
