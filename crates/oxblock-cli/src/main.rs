@@ -9,6 +9,8 @@ mod commands;
 mod engine;
 mod output;
 mod progress;
+mod report_file;
+mod same;
 mod size;
 mod transfer;
 

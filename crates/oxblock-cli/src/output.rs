@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use oxblock::error::{Error, ErrorKind};
+use oxblock_fio::JobError;
 use serde::Serialize;
 
 /// The version of every JSON report.
@@ -32,6 +33,10 @@ impl Exit {
     /// The status for a failed command.
     pub fn of_error(error: &anyhow::Error) -> Self {
         if error.is::<Usage>() {
+            return Self::Usage;
+        }
+        // One with a line is about what the line asks for; the others are about how the run went.
+        if error.downcast_ref::<JobError>().is_some_and(|error| error.line().is_some()) {
             return Self::Usage;
         }
         match error.downcast_ref::<Error>().map(Error::kind) {

@@ -146,3 +146,41 @@ fn a_full_volume_can_be_overwritten_for_ever() {
     let mut volume = open(&disk);
     assert_eq!(read(&mut volume, 0, size as usize), data);
 }
+
+#[test]
+fn an_older_superblock_does_not_hide_what_came_after_it() {
+    let disk = disk(16 << 20, 3);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, &[1; 4096]);
+    volume.close().unwrap();
+    let before = newest(&disk);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, &[2; 4096]);
+    run(&mut volume, RequestKind::Flush).result.unwrap();
+    drop(volume);
+    let after = newest(&disk);
+    assert!(after.0 > before.0, "a new life has a superblock of its own");
+    for offset in after.1 {
+        disk.flip_bit(0, offset + 500, 1);
+    }
+    let mut options = OpenOptions::default();
+    let error = Volume::open_on(Box::new(disk.queue()), &options).unwrap_err();
+    assert_eq!(error.kind(), oxblock::ErrorKind::Corrupt, "{error}");
+    options.rollback = true;
+    let mut volume = Volume::open_on(Box::new(disk.queue()), &options).unwrap();
+    assert_eq!(read(&mut volume, 0, 4096), [1; 4096]);
+}
+
+/// Generation of the newest superblock, and where its copies are.
+fn newest(disk: &SimDisk) -> (u64, [u64; 2]) {
+    let size = disk.limits(0).unwrap().size;
+    (0..2)
+        .filter_map(|slot| {
+            let places = oxblock::format::superblock::offsets(0, slot, size);
+            let bytes = disk.read_raw(0, places[0], 16384);
+            let found = oxblock::format::superblock::Superblock::decode(&bytes).ok()??;
+            Some((found.checkpoint.generation, places))
+        })
+        .max()
+        .unwrap()
+}

@@ -5,10 +5,10 @@ mod scratch;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::output::Exit;
+use crate::output::{Exit, Usage};
 use crate::size;
 
 /// Measure this machine: a scratch volume beside the raw device, in turn, in one run
@@ -54,15 +54,19 @@ enum Experiment {
 
 impl Bench {
     pub fn run(self) -> Result<Exit> {
-        match (self.name, self.quick) {
-            (None, true) => quick::run_quick(self.dir.as_deref(), self.size, self.json),
+        if self.size == 0 {
+            return Err(Usage("--size 0 leaves nothing to measure".into()).into());
+        }
+        let text = match (self.name, self.quick) {
+            (None, true) => return quick::run_quick(self.dir.as_deref(), self.size, self.json),
             (None, false) => {
-                bail!("the experiments are not there yet; 'oxblock bench --quick' compares")
+                "the experiments are not there yet; 'oxblock bench --quick' compares".to_owned()
             }
             (Some(name), _) => {
                 let name = format!("{name:?}").to_lowercase();
-                bail!("experiment '{name}' is not there yet; 'oxblock bench --quick' compares")
+                format!("experiment '{name}' is not there yet; 'oxblock bench --quick' compares")
             }
-        }
+        };
+        Err(Usage(text).into())
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use oxblock::volume::{CheckReport, check};
 use serde::Serialize;
 
-use super::OpenArgs;
+use super::{OpenArgs, single_device};
 use crate::output::{Exit, note, print, print_json};
 use crate::progress::Progress;
 use crate::size::human;
@@ -64,6 +64,7 @@ struct Finding<'a> {
 
 impl Check {
     pub fn run(self) -> Result<Exit> {
+        single_device(&self.devices)?;
         let start = std::time::Instant::now();
         let mut progress: Option<Progress> = None;
         let report = check(&self.devices, &self.open.options(true), &mut |done, total| {

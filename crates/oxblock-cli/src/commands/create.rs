@@ -1,16 +1,17 @@
 //! `oxblock create`: a new volume on one or more devices.
 
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use oxblock::csum::CsumKind;
-use oxblock::error::{Error, ErrorKind};
 use oxblock::format::layout::LABEL_SIZE;
 use oxblock::volume::{CreateOptions, create};
 use serde::Serialize;
 
+use super::single_device;
 use crate::output::{Exit, Usage, note, print, print_json};
 use crate::size::{self, human};
 
@@ -93,7 +94,7 @@ struct Report<'a> {
     profile: &'static str,
     csum: &'static str,
     lanes: u16,
-    devices: Vec<&'a Path>,
+    devices: Vec<Cow<'a, str>>,
 }
 
 impl Create {
@@ -102,7 +103,11 @@ impl Create {
             let name = self.profile.to_possible_value();
             let name = name.map(|value| value.get_name().to_owned()).unwrap_or_default();
             let message = format!("profile {name} is not there yet; this version makes 'single'");
-            return Err(Error::new(ErrorKind::Unsupported, message).into());
+            return Err(Usage(message).into());
+        }
+        single_device(&self.devices)?;
+        if self.size == Some(0) {
+            return Err(Usage("--size 0 makes no volume".into()).into());
         }
         // Before anything is made, so that a refusal leaves nothing behind.
         if self.label.len() > LABEL_SIZE {
@@ -111,7 +116,7 @@ impl Create {
         }
         if let Some(lanes) = self.lanes.filter(|lanes| *lanes != 1) {
             let message = format!("{lanes} lanes are not there yet; this version makes one");
-            return Err(Error::new(ErrorKind::Unsupported, message).into());
+            return Err(Usage(message).into());
         }
         let options = CreateOptions {
             size: self.size,
@@ -135,7 +140,7 @@ impl Create {
                 profile: "single",
                 csum: self.csum.name(),
                 lanes: options.lanes,
-                devices: self.devices.iter().map(PathBuf::as_path).collect(),
+                devices: self.devices.iter().map(|path| path.to_string_lossy()).collect(),
             })?;
         } else {
             print(&format!(

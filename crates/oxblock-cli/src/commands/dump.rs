@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use oxblock::volume::{Fields, Part, Value, dump};
 
-use super::OpenArgs;
+use super::{OpenArgs, single_device};
 use crate::output::{Exit, print, print_json};
 
 /// Show a structure on the media, decoded as docs/format.md names it
@@ -72,6 +72,7 @@ impl Dump {
             What::Record { address, devices } => (Part::Record(address), devices),
             What::Map { lba, devices } => (Part::Map(lba), devices),
         };
+        single_device(&devices)?;
         let fields = dump(&devices, part, &self.open.options(true))?;
         if self.json {
             print_json(&object(&fields))?;

@@ -1,5 +1,6 @@
 //! `oxblock export`: a volume into a file, a block device or a stream.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -49,7 +50,7 @@ pub struct Export {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    dest: &'a Path,
+    dest: Cow<'a, str>,
     #[serde(flatten)]
     exported: &'a Exported,
     nanoseconds: u64,
@@ -84,7 +85,11 @@ impl Export {
         );
         if self.json {
             let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-            print_json(&Report { dest: &self.dest, exported: &exported, nanoseconds })?;
+            print_json(&Report {
+                dest: self.dest.to_string_lossy(),
+                exported: &exported,
+                nanoseconds,
+            })?;
         } else if to_stdout {
             note(&summary);
         } else {

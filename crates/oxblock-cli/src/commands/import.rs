@@ -1,5 +1,6 @@
 //! `oxblock import`: a raw image, a block device or a stream into a volume.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -9,8 +10,8 @@ use serde::Serialize;
 use super::OpenArgs;
 use crate::output::{Exit, note, print, print_json};
 use crate::progress::{Progress, rate};
+use crate::same::{is_same, metadata_of};
 use crate::size::human;
-use crate::transfer::dest::is_same;
 use crate::transfer::import::{Imported, check_fits, import};
 use crate::transfer::source::Source;
 
@@ -43,7 +44,7 @@ pub struct Import {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    source: &'a Path,
+    source: Cow<'a, str>,
     #[serde(flatten)]
     imported: &'a Imported,
     nanoseconds: u64,
@@ -51,9 +52,12 @@ struct Report<'a> {
 
 impl Import {
     pub fn run(self) -> Result<Exit> {
-        let is_source = |device: &&PathBuf| {
-            std::fs::metadata(&self.source).is_ok_and(|metadata| is_same(device, &metadata))
+        let metadata = match self.source == Path::new("-") {
+            true => metadata_of(std::io::stdin()),
+            false => std::fs::metadata(&self.source),
         };
+        let is_source =
+            |device: &&PathBuf| metadata.as_ref().is_ok_and(|metadata| is_same(device, metadata));
         if let Some(device) = self.devices.iter().find(is_source) {
             bail!("{} cannot be the source and a device of the volume", device.display());
         }
@@ -69,7 +73,11 @@ impl Import {
         closed?;
         if self.json {
             let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-            print_json(&Report { source: &self.source, imported: &imported, nanoseconds })?;
+            print_json(&Report {
+                source: self.source.to_string_lossy(),
+                imported: &imported,
+                nanoseconds,
+            })?;
             return Ok(Exit::Fine);
         }
         if imported.padding > 0 {

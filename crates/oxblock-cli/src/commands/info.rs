@@ -1,5 +1,6 @@
 //! `oxblock info`: geometry, profile, usage, health, counters.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -43,8 +44,8 @@ impl Info {
 }
 
 /// The path by which a device was opened.
-fn path<'a>(paths: &'a [PathBuf], index: usize, recorded: &'a str) -> &'a Path {
-    paths.get(index).map_or(Path::new(recorded), PathBuf::as_path)
+fn path<'a>(paths: &'a [PathBuf], index: usize, recorded: &'a str) -> Cow<'a, str> {
+    paths.get(index).map_or(Path::new(recorded), PathBuf::as_path).to_string_lossy()
 }
 
 fn report(info: &VolumeInfo, paths: &[PathBuf]) -> Value {
@@ -189,7 +190,7 @@ fn rows<'a>(info: &'a VolumeInfo, paths: &[PathBuf]) -> Vec<(&'a str, String)> {
             format!(
                 "{}, {}, {}, blocks of {}, memory aligned to {}, io_opt {}, bio_max {}, write cache {}, FUA {}, \
                  discard {}",
-                path(paths, index, &device.path).display(),
+                path(paths, index, &device.path),
                 human(device.size),
                 if limits.direct { "direct I/O" } else { "buffered I/O" },
                 limits.block_size,

@@ -17,7 +17,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use oxblock::device::DeviceCall;
 use oxblock::volume::{OpenOptions, Volume};
 
-use crate::output::{Exit, note};
+use crate::output::{Exit, Usage, note};
 use crate::size;
 
 /// What to do.
@@ -101,10 +101,20 @@ impl OpenArgs {
 
     /// Opens the volume on `devices` and passes on what it has to say.
     fn open(&self, devices: &[PathBuf], read_only: bool) -> Result<Volume> {
+        single_device(devices)?;
         let volume = Volume::open(devices, &self.options(read_only))?;
         for notice in volume.notices() {
             note(notice);
         }
         Ok(volume)
     }
+}
+
+/// Refuses several devices, which this version makes no volume of.
+fn single_device(devices: &[PathBuf]) -> Result<()> {
+    if devices.len() == 1 {
+        return Ok(());
+    }
+    let text = format!("{} devices given; this version has volumes of one device", devices.len());
+    Err(Usage(text).into())
 }

@@ -1,17 +1,28 @@
 //! `oxblock run`: a fio job file on a volume, or on the bare device.
 
 use std::cell::RefCell;
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use oxblock::device::{DeviceOptions, Sharing, open_devices};
 use oxblock_fio::{JobFile, Progress, RawTarget, Report, RunOptions, VolumeTarget, parse, run};
 
-use super::OpenArgs;
+use rustix::io::Errno;
+
+use super::{OpenArgs, single_device};
 use crate::output::{Exit, Usage, note, print};
+use crate::report_file::ReportFile;
+use crate::same::{is_same, metadata_of};
 use crate::size::human;
+
+/// The largest job file: more than anyone writes, and little enough to hold in memory.
+const JOB_LIMIT: u64 = 16 << 20;
+/// How the note on replaced options starts, the runner's own as well.
+const REPLACED: &str = "replaced by the target:";
+/// Nanoseconds between lines of progress where there is no terminal.
+const LINE_EVERY: u64 = 5_000_000_000;
 
 /// Run a fio job file on a volume
 ///
@@ -20,7 +31,7 @@ use crate::size::human;
 /// error, and 3 when what was read back is not what was written.
 #[derive(Args)]
 pub struct Run {
-    /// The job file, in fio's language
+    /// The job file, in fio's language; '-' is standard input
     #[arg(value_name = "JOB.fio")]
     job: PathBuf,
 
@@ -36,7 +47,7 @@ pub struct Run {
     #[arg(long, value_enum, default_value = "normal", value_name = "FORMAT")]
     output_format: Format,
 
-    /// Report to this file [default: standard output]
+    /// Report to this file, which is replaced once the run has ended [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -65,49 +76,88 @@ enum Format {
 impl Run {
     pub fn run(self) -> Result<Exit> {
         let name = self.job.display().to_string();
-        let text = std::fs::read_to_string(&self.job).with_context(|| format!("read {name}"))?;
-        let file = parse(&text, &name)?;
+        single_device(&self.devices)?;
+        let text = self.job_text()?;
+        let file = parse(&text, &name).map_err(|error| Usage(error.to_string()))?;
         if !file.replaced.is_empty() {
             let list = file.replaced.join(", ");
-            note(&format!("replaced by the target: {list}"));
+            note(&format!("{REPLACED} {list}"));
         }
         // The report has its place before an hour of work is done for it.
-        let mut output = self.output.as_deref().map(create).transpose()?;
-        let report = match self.target {
+        let output = self.output.as_deref().map(|path| self.place(path)).transpose()?;
+        let (mut report, damaged) = match self.target {
             Target::Volume => self.on_volume(&file)?,
-            Target::Raw => self.on_raw(&file)?,
+            Target::Raw => (self.on_raw(&file)?, 0),
         };
-        for text in &report.notes {
-            note(text);
+        // That was said before the run.
+        report.notes.retain(|text| !text.starts_with(REPLACED));
+        // fio's JSON has no place for notes.
+        if matches!(self.output_format, Format::Json) {
+            report.notes.iter().for_each(|text| note(text));
         }
         let text = match self.output_format {
             Format::Normal => report.normal(),
             Format::Json => serde_json::to_string_pretty(&report.json())?,
         };
-        match &mut output {
+        match output {
             None => print(text.trim_end())?,
-            Some((path, out)) => writeln!(out, "{}", text.trim_end())
-                .with_context(|| format!("write {}", path.display()))?,
+            Some(output) => output.write(text.trim_end())?,
         }
-        Ok(judge(&report))
+        Ok(judge(&report, damaged))
     }
 
-    fn on_volume(&self, file: &JobFile) -> Result<Report> {
+    /// The job file's text.
+    fn job_text(&self) -> Result<String> {
+        let name = self.job.display();
+        let mut bytes = Vec::new();
+        let read = if self.job == Path::new("-") {
+            std::io::stdin().lock().take(JOB_LIMIT + 1).read_to_end(&mut bytes)
+        } else {
+            // Opening a pipe could wait for ever.
+            let metadata = std::fs::metadata(&self.job);
+            let metadata = metadata.with_context(|| format!("read {name}"))?;
+            if self.devices.iter().any(|device| is_same(device, &metadata)) {
+                bail!("{name} cannot be the job file and what the job runs on");
+            }
+            if !metadata.is_file() {
+                bail!("{name} is not a file; a job file is one, or '-' for standard input");
+            }
+            std::fs::File::open(&self.job)
+                .and_then(|file| file.take(JOB_LIMIT + 1).read_to_end(&mut bytes))
+        };
+        read.with_context(|| format!("read {name}"))?;
+        if bytes.len() as u64 > JOB_LIMIT {
+            bail!("{name} has more than {}, so it is not a job file", human(JOB_LIMIT));
+        }
+        String::from_utf8(bytes).ok().with_context(|| format!("{name} is not text in UTF-8"))
+    }
+
+    /// A place for the report that harms nothing the run needs.
+    fn place(&self, path: &Path) -> Result<ReportFile> {
+        if self.job == Path::new("-")
+            && metadata_of(std::io::stdin()).is_ok_and(|job| job.is_file() && is_same(path, &job))
+        {
+            bail!("{} is no place for the report: it is the job file", path.display());
+        }
+        let inputs: Vec<PathBuf> =
+            std::iter::once(&self.job).chain(&self.devices).cloned().collect();
+        ReportFile::new(path, &inputs)
+    }
+
+    /// The report, and how many blocks failed verification meanwhile.
+    fn on_volume(&self, file: &JobFile) -> Result<(Report, u64)> {
         let volume = self.open.open(&self.devices, !writes(file))?;
         let mut target = VolumeTarget::new(volume);
         let result = with_progress(file, &mut target);
+        let damaged = target.volume().info().counters.checksum_errors;
         // In good order even when the jobs failed; the first error is the one to tell.
         let closed = target.into_volume().close();
         let report = result?;
         closed?;
-        Ok(report)
+        Ok((report, damaged))
     }
 
     fn on_raw(&self, file: &JobFile) -> Result<Report> {
-        if self.devices.len() != 1 {
-            let text = "--target raw runs on one file or block device";
-            return Err(Usage(text.into()).into());
-        }
         let opened = open_devices(
             &self.devices,
             &DeviceOptions {
@@ -124,24 +174,22 @@ impl Run {
     }
 }
 
-fn create(path: &Path) -> Result<(PathBuf, std::fs::File)> {
-    let file = std::fs::File::create(path);
-    let file = file.with_context(|| format!("create {}", path.display()))?;
-    Ok((path.to_owned(), file))
-}
-
 /// Whether any job changes what the target holds.
 fn writes(file: &JobFile) -> bool {
     file.jobs.iter().any(|job| job.rw.write || job.rw.trim)
 }
 
 /// How the command ends.
-fn judge(report: &Report) -> Exit {
+fn judge(report: &Report, damaged: u64) -> Exit {
     let mismatches = report.mismatch_count();
     if mismatches > 0 {
         let shown = report.jobs.iter().flat_map(|job| &job.mismatches).take(20);
         shown.for_each(|mismatch| note(&mismatch.to_string()));
         note(&format!("{mismatches} blocks are not what was written"));
+        return Exit::Damage;
+    }
+    if damaged > 0 || report.errno() == Errno::UCLEAN.raw_os_error() {
+        note("the volume is damaged; run 'oxblock check'");
         return Exit::Damage;
     }
     match report.errno() {
@@ -151,10 +199,8 @@ fn judge(report: &Report) -> Exit {
 }
 
 fn with_progress(file: &JobFile, target: &mut dyn oxblock_fio::Target) -> Result<Report> {
-    if !std::io::stderr().is_terminal() {
-        return Ok(run(file, target, &RunOptions::default())?);
-    }
-    let line = RefCell::new(Line::default());
+    let terminal = std::io::stderr().is_terminal();
+    let line = RefCell::new(Line { terminal, ..Line::default() });
     let show = |progress: &Progress| line.borrow_mut().show(progress);
     let report = run(file, target, &RunOptions { progress: Some(&show), ..RunOptions::default() });
     line.borrow().clear();
@@ -164,26 +210,40 @@ fn with_progress(file: &JobFile, target: &mut dyn oxblock_fio::Target) -> Result
 /// The line of progress: how many jobs, how far, how fast, how long still.
 #[derive(Default)]
 struct Line {
+    /// A line that is written over; otherwise a new one now and then.
+    terminal: bool,
     first: Option<u64>,
     last: Option<Progress>,
 }
 
 impl Line {
     fn show(&mut self, now: &Progress) {
+        if !self.terminal {
+            let before = self.last.map_or(self.first, |last| Some(last.nanos));
+            let since = before.map_or(0, |before| now.nanos.saturating_sub(before));
+            self.first.get_or_insert(now.nanos);
+            if since < LINE_EVERY {
+                return;
+            }
+        }
         // A new phase counts from zero again.
-        let restarted = self.last.is_none_or(|last| now.ios < last.ios);
-        if restarted {
+        if self.last.is_some_and(|last| now.ios < last.ios) {
             (self.first, self.last) = (Some(now.nanos), None);
         }
+        self.first.get_or_insert(now.nanos);
         let text = line(now, self.last.as_ref(), self.first.unwrap_or(now.nanos));
         self.last = Some(*now);
+        if !self.terminal {
+            note(&text);
+            return;
+        }
         let mut stderr = std::io::stderr().lock();
         // Only for the eye: nothing is lost when it cannot be shown.
         write!(stderr, "\r{text}\x1b[K").and_then(|()| stderr.flush()).ok();
     }
 
     fn clear(&self) {
-        if self.last.is_some() {
+        if self.terminal && self.last.is_some() {
             write!(std::io::stderr().lock(), "\r\x1b[K").ok();
         }
     }

@@ -4,19 +4,21 @@
 //! Bytes come front to back. A new file is sparse: what is zero is skipped, and the length is set at the end. A block
 //! device or a stream gets every byte.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use oxblock::error::Error;
 use oxblock::format::foreign;
-use rustix::fs::{SeekFrom, seek};
+use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, seek};
+use rustix::io::Errno;
 
 use super::zero::{is_zero, runs};
 use super::{CHUNK, bytes};
+use crate::same::{is_same, metadata_of};
 use crate::size::both;
 
 /// A destination, open for writing.
@@ -39,6 +41,10 @@ impl Dest {
     /// none of `devices` ever.
     pub fn open(path: &Path, len: u64, force: bool, devices: &[PathBuf]) -> Result<Self> {
         if path == Path::new("-") {
+            let metadata = metadata_of(io::stdout()).context("standard output")?;
+            if devices.iter().any(|device| is_same(device, &metadata)) {
+                bail!("standard output is a device of the volume that is exported");
+            }
             let stdout = io::stdout().as_fd().try_clone_to_owned().context("standard output")?;
             return Ok(Self::new(File::from(stdout), Kind::Stream));
         }
@@ -48,6 +54,7 @@ impl Dest {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let file = OpenOptions::new().write(true).create_new(true).open(path);
                 let file = file.with_context(|| format!("create {name}"))?;
+                lock(&file, path)?;
                 return Ok(Self::new(file, Kind::File));
             }
             Err(error) => return Err(error).with_context(|| name.to_string()),
@@ -70,14 +77,28 @@ impl Dest {
         if !force {
             bail!("{name} exists already; --force overwrites it");
         }
-        let file = OpenOptions::new().write(true).truncate(true).open(path);
-        Ok(Self::new(file.with_context(|| format!("open {name}"))?, Kind::File))
+        let file = OpenOptions::new().write(true).open(path);
+        let file = file.with_context(|| format!("open {name}"))?;
+        lock(&file, path)?;
+        // What was opened is what counts, should the name have changed hands meanwhile.
+        let metadata = file.metadata().with_context(|| name.to_string())?;
+        if devices.iter().any(|device| is_same(device, &metadata)) {
+            bail!("{name} is a device of the volume that is exported");
+        }
+        file.set_len(0).with_context(|| format!("truncate {name}"))?;
+        Ok(Self::new(file, Kind::File))
     }
 
     fn open_device(path: &Path, len: u64, force: bool) -> Result<Self> {
         let name = path.display();
-        let file = OpenOptions::new().read(true).write(true).open(path);
-        let file = file.with_context(|| format!("open {name}"))?;
+        // Without O_CREAT this claims a block device: mounts and the kernel's own users have theirs claimed as well.
+        let claim = OFlags::EXCL.bits().cast_signed();
+        let file = OpenOptions::new().read(true).write(true).custom_flags(claim).open(path);
+        let file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => in_use(path),
+            _ => anyhow::Error::from(error).context(format!("open {name}")),
+        })?;
+        lock(&file, path)?;
         let size = seek(&file, SeekFrom::End(0)).with_context(|| name.to_string())?;
         if size < len {
             bail!("{name} has {}, the image {}; nothing was written", both(size), both(len));
@@ -151,13 +172,19 @@ impl Dest {
     }
 }
 
-/// Whether `path` leads to the file or block device of `metadata`.
-pub fn is_same(path: &Path, metadata: &Metadata) -> bool {
-    let Ok(other) = std::fs::metadata(path) else { return false };
-    let block = |metadata: &Metadata| metadata.file_type().is_block_device();
-    let same_file = other.dev() == metadata.dev() && other.ino() == metadata.ino();
-    // Two nodes can stand for one block device.
-    same_file || (block(&other) && block(metadata) && other.rdev() == metadata.rdev())
+/// Keeps other users off `file` for as long as it is open.
+fn lock(file: &File, path: &Path) -> Result<()> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(Errno::AGAIN) => Err(in_use(path)),
+        Err(errno) => {
+            Err(io::Error::from(errno)).with_context(|| format!("lock {}", path.display()))
+        }
+    }
+}
+
+fn in_use(path: &Path) -> anyhow::Error {
+    anyhow::anyhow!("{} is in use by another process", path.display())
 }
 
 #[cfg(test)]
@@ -194,6 +221,11 @@ mod tests {
         std::fs::hard_link(&path, &link).unwrap();
         assert!(error(true, &[link]).contains("is a device of the volume"));
         assert_eq!(std::fs::read(&path).unwrap(), vec![1; 10_000]);
+        let user = File::open(&path).unwrap();
+        flock(&user, FlockOperation::LockShared).unwrap();
+        assert!(error(true, &[]).contains("is in use by another process"));
+        assert_eq!(std::fs::read(&path).unwrap(), vec![1; 10_000]);
+        drop(user);
         let mut dest = Dest::open(&path, 4096, true, &[]).unwrap();
         dest.append(&[2; 100]).unwrap();
         dest.finish().unwrap();

@@ -94,7 +94,8 @@ impl<'a, T: BlockTarget> Pipeline<'a, T> {
 
 impl<T: BlockTarget> Drop for Pipeline<'_, T> {
     fn drop(&mut self) {
-        while self.in_flight > 0 {
+        // After a panic the target may be in no state to complete anything: waiting could be for ever.
+        while self.in_flight > 0 && !std::thread::panicking() {
             self.next();
         }
     }

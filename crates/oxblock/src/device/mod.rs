@@ -19,6 +19,7 @@
 pub mod buf;
 #[cfg(test)]
 pub(crate) mod conformance;
+mod extents;
 mod flight;
 mod inline;
 pub mod limits;
@@ -44,7 +45,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use smallvec::SmallVec;
 
 pub use buf::Buf;
-pub use open::{DeviceCall, DeviceOptions, Opened, Sharing, open_devices};
+pub(crate) use extents::Extents;
+pub use open::{DeviceCall, DeviceOptions, Made, Opened, Sharing, open_devices};
 pub use prepare::preallocate;
 
 /// The buffers of one operation, gathered or scattered in order.

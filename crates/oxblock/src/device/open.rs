@@ -82,6 +82,28 @@ pub struct Opened {
     pub queue: Box<dyn IoQueue + Send>,
     /// What the user should know, one sentence each.
     pub notices: Vec<String>,
+    /// The files that were created.
+    pub made: Vec<Made>,
+}
+
+/// A file that opening has created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl Made {
+    /// Removes the file, unless another has taken its place. Best done while it is still locked.
+    pub fn remove(&self) {
+        let same = std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == self.identity);
+        if same {
+            // An empty volume file that stays behind harms nobody.
+            std::fs::remove_file(&self.path).ok();
+        }
+    }
 }
 
 impl std::fmt::Debug for Opened {
@@ -96,8 +118,9 @@ impl std::fmt::Debug for Opened {
 /// # Errors
 /// [`ErrorKind::Busy`] when a device is in use, naming by whom; [`ErrorKind::NotFound`],
 /// [`ErrorKind::PermissionDenied`], [`ErrorKind::ReadOnly`]; [`ErrorKind::InvalidInput`] for what is no file or block
-/// device, and for a device named twice; [`ErrorKind::Unsupported`] for blocks larger than 4096 bytes, and where
-/// io_uring was asked for and is not to be had; [`ErrorKind::NoSpace`] when a file cannot be created at its size.
+/// device, and for a device named twice; [`ErrorKind::Unsupported`] for blocks larger than 4096 bytes, for zoned
+/// devices, and where io_uring was asked for and is not to be had; [`ErrorKind::NoSpace`] when a file cannot be created
+/// at its size. Files that were created are removed again.
 pub fn open_devices(paths: &[PathBuf], options: &DeviceOptions) -> Result<Opened> {
     if paths.len() > usize::from(u16::MAX) {
         return Err(Error::new(ErrorKind::InvalidInput, "more than 65535 devices"));
@@ -105,14 +128,25 @@ pub fn open_devices(paths: &[PathBuf], options: &DeviceOptions) -> Result<Opened
     let mut notices = Vec::new();
     let mut targets = Targets::default();
     let mut seen: Vec<((u64, u64), &Path)> = Vec::new();
-    for path in paths {
-        let (target, limits, identity) = open_one(path, options, &seen, &mut notices)?;
-        seen.push((identity, path));
-        targets.list.push(Arc::new(target));
-        targets.limits.push(limits);
+    let mut made = Vec::new();
+    let mut open_all = || {
+        for path in paths {
+            let (target, limits, identity) =
+                open_one(path, options, &seen, &mut notices, &mut made)?;
+            seen.push((identity, path));
+            targets.list.push(Arc::new(target));
+            targets.limits.push(limits);
+        }
+        // A copy, so that the locks outlive a failure here.
+        choose(targets.clone(), options, UringQueue::new, &mut notices)
+    };
+    match open_all() {
+        Ok(queue) => Ok(Opened { queue, notices, made }),
+        Err(error) => {
+            made.iter().for_each(Made::remove);
+            Err(error)
+        }
     }
-    let queue = choose(targets, options, UringQueue::new, &mut notices)?;
-    Ok(Opened { queue, notices })
 }
 
 /// Builds the ring queue; a parameter so that a test can forbid it.
@@ -172,12 +206,15 @@ fn open_one(
     options: &DeviceOptions,
     seen: &[((u64, u64), &Path)],
     notices: &mut Vec<String>,
+    made: &mut Vec<Made>,
 ) -> Result<(Target, QueueLimits, (u64, u64))> {
+    let mut is_new = false;
     let block = match std::fs::metadata(path) {
         Ok(metadata) => is_block(path, &metadata)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => match options.create_size {
             Some(bytes) if options.writable => {
                 create(path, bytes)?;
+                is_new = true;
                 false
             }
             _ => return Err(refused(path, error, options.writable)),
@@ -204,6 +241,10 @@ fn open_one(
         return Err(Error::new(ErrorKind::InvalidInput, message));
     }
     let lock = options.exclusive.then(|| Lock::take(holder, path, writable)).transpose()?;
+    // Only now: had another got hold of it first, it would be theirs.
+    if is_new {
+        made.push(Made { path: path.to_owned(), identity });
+    }
     if let Some(bytes) = options.create_size.filter(|_| writable && !block && metadata.len() == 0) {
         grow(path, bytes)?;
     }
@@ -223,10 +264,8 @@ fn open_one(
     } else {
         limits::of_file(&file, path, direct)?
     };
-    let may_write = writable && lock.is_some();
     let file = std::os::fd::OwnedFd::from(file);
-    let pace =
-        Pace::measure(std::os::fd::AsFd::as_fd(&file), limits.size, block, direct, may_write);
+    let pace = Pace::measure(std::os::fd::AsFd::as_fd(&file), limits.size, block, direct);
     let target = Target { file, path: path.to_owned(), block, size: limits.size, pace, lock };
     Ok((target, limits, identity))
 }

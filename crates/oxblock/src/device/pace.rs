@@ -3,15 +3,18 @@
 //! The question is asked of the device, not of its name: a read of one block that takes little and is spent on the CPU
 //! is cheaper than any hand-off. Two answers would deceive, and are avoided: a hole in a sparse file (no device is
 //! asked), and the page cache (buffered I/O, or a file system that serves direct reads from it).
+//!
+//! Measuring never writes. A file without data stays unmeasured, and is not taken for memory.
 
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{Advice, SeekFrom};
+use rustix::fs::Advice;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Buf;
+use super::extents::next_data;
 use super::target::now_ns;
 use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
 
@@ -21,6 +24,9 @@ const INLINE_BELOW_NS: u64 = 8_000;
 
 /// Reads for one measurement.
 const READS: u64 = 9;
+
+/// Stretches of data looked at for one that has a whole block.
+const STRETCHES: usize = 64;
 
 /// What was found about a device.
 #[derive(Debug, Clone)]
@@ -34,15 +40,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Measures `file`. Where it has no data yet and `may_write` is set, zeroes are written to its first blocks, which
-    /// leaves a hole's content as it was.
-    pub(super) fn measure(
-        file: BorrowedFd<'_>,
-        size: u64,
-        block: bool,
-        direct: bool,
-        may_write: bool,
-    ) -> Self {
+    /// Measures `file`, by reading only.
+    pub(super) fn measure(file: BorrowedFd<'_>, size: u64, block: bool, direct: bool) -> Self {
         let memory = !block && in_memory(file);
         if !direct && !memory {
             return Self { read_ns: None, inline: false, memory };
@@ -50,7 +49,7 @@ impl Pace {
         let sample = if block || memory {
             (size >= BLOCK_BYTES).then_some((0, size))
         } else {
-            data(file, size).or_else(|| may_write.then(|| initialise(file, size)).flatten())
+            data(file, size)
         };
         let measured = sample.and_then(|(start, len)| read_times(file, start, len).ok());
         let fast = measured.is_some_and(|(median, on_cpu)| median < INLINE_BELOW_NS && on_cpu);
@@ -84,20 +83,19 @@ pub(super) fn in_memory(file: BorrowedFd<'_>) -> bool {
     })
 }
 
-/// The first stretch of data in a sparse file, whole blocks only, as (start, length).
+/// The first stretch of data in a sparse file that has a whole block, whole blocks only, as (start, length).
 fn data(file: BorrowedFd<'_>, size: u64) -> Option<(u64, u64)> {
-    let start = rustix::fs::seek(file, SeekFrom::Data(0)).ok()?.next_multiple_of(BLOCK_BYTES);
-    let end = rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(size).min(size);
-    let len = end.checked_sub(start)? / BLOCK_BYTES * BLOCK_BYTES;
-    (len > 0).then_some((start, len))
-}
-
-/// Puts zeroes where an empty file has a hole.
-fn initialise(file: BorrowedFd<'_>, size: u64) -> Option<(u64, u64)> {
-    let len = size.min(READS * BLOCK_BYTES) / BLOCK_BYTES * BLOCK_BYTES;
-    let zeroes = Buf::new(usize::try_from(len).ok()?);
-    let written = rustix::io::pwrite(file, &zeroes, 0).ok()?;
-    (written > 0 && written == zeroes.len()).then_some((0, len))
+    let mut from = 0;
+    for _ in 0..STRETCHES {
+        let stretch = next_data(file, from, size).ok()??;
+        let start = stretch.start.next_multiple_of(BLOCK_BYTES);
+        let len = stretch.end.saturating_sub(start) / BLOCK_BYTES * BLOCK_BYTES;
+        if len > 0 {
+            return Some((start, len));
+        }
+        from = stretch.end;
+    }
+    None
 }
 
 /// Reads some blocks and returns the median time in nanoseconds, and whether most of the time went by on the CPU.

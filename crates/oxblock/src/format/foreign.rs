@@ -2,20 +2,20 @@
 //!
 //! The contract:
 //!
-//! - Only the first 1 MiB and the last 128 KiB are read, at offsets that are multiples of 4096. A device that is zero
+//! - Only the first and the last 1 MiB are read, at offsets that are multiples of 4096. A device that is zero
 //!   there counts as empty, whatever its middle holds.
 //! - Anything but zeroes is reported. A wrong guess about *what* it is does no harm; silence would.
 //! - Containers come before their contents: what was made last on a device usually lies outermost. A bare partition
 //!   table comes last, since boot sectors of file systems look like one.
 
 use super::is_zero;
-use super::layout::SUPERBLOCK_MAGIC;
+use super::layout::{AREA_BYTES, BLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE};
 use crate::error::Result;
 
 /// Bytes looked at from the start.
 const HEAD: u64 = 1 << 20;
-/// Bytes looked at before the end, enough for the superblocks that MD keeps there.
-const TAIL: u64 = 128 << 10;
+/// Bytes looked at before the end: our second area, which is more than MD needs for its superblocks.
+const TAIL: u64 = AREA_BYTES;
 
 /// A fixed run of bytes at one of some fixed places.
 struct Signature {
@@ -121,6 +121,7 @@ pub fn identify(
         .or_else(|| lvm(&device))
         .or_else(|| zfs(&device))
         .or_else(|| ext(&device))
+        .or_else(|| oxblock(&device))
         .or_else(|| at_the_end(&device))
         .or_else(|| mbr(&device))
         .map(String::from);
@@ -208,6 +209,17 @@ fn ext(device: &Ends) -> Option<&'static str> {
     } else {
         "an ext2 file system"
     })
+}
+
+/// A superblock of ours in any slot of either area. The second area starts 1 MiB before the last whole block's end.
+fn oxblock(device: &Ends) -> Option<&'static str> {
+    let second = (device.size / BLOCK_BYTES * BLOCK_BYTES).saturating_sub(AREA_BYTES);
+    let mut slots = (0..AREA_BYTES).step_by(SUPERBLOCK_SIZE);
+    slots
+        .any(|slot| {
+            device.has(slot, &SUPERBLOCK_MAGIC) || device.has(second + slot, &SUPERBLOCK_MAGIC)
+        })
+        .then_some("an oxblock volume")
 }
 
 /// An LVM2 label is in one of the first four sectors, its type 24 bytes in.
@@ -347,6 +359,20 @@ mod tests {
             assert_eq!(with(md_1, md), "a MD RAID member (metadata 1.0)");
             assert_eq!(with(size - 512, b"conectix"), "a VHD disk image");
             assert_eq!(with(size - 512, b"EFI PART"), "a GPT partition table (second copy)");
+        }
+    }
+
+    #[test]
+    fn our_superblocks_are_found_in_every_slot_of_both_areas() {
+        for size in [4_usize << 20, (4 << 20) + 512, (3 << 20) + 4096] {
+            for area in [0, size / 4096 * 4096 - (1 << 20)] {
+                for slot in 0..64 {
+                    let at = area + slot * 16384;
+                    let mut bytes = vec![0; size];
+                    bytes[at..at + 8].copy_from_slice(&SUPERBLOCK_MAGIC);
+                    assert_eq!(named(&bytes).as_deref(), Some("an oxblock volume"), "at {at}");
+                }
+            }
         }
     }
 

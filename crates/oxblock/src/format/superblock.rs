@@ -138,6 +138,9 @@ struct RawHead {
     offset: U32,
 }
 
+/// Counters of a checkpoint are below this.
+const COUNTER_LIMIT: u64 = 1 << 62;
+
 /// A head that is not there.
 const NO_HEAD: u32 = u32::MAX;
 
@@ -376,6 +379,20 @@ impl Superblock {
         if !sound {
             return Err(corrupt("a field is out of range"));
         }
+        let capacity = u64::from(main.segments.get()) * u64::from(segment_blocks);
+        // Room for ever: no counter comes near, and none wraps around.
+        let counters = [main.generation.get(), main.epoch.get(), main.sequence.get()];
+        let plausible = main.volume_blocks.get() <= capacity
+            && main.used_blocks.get() <= main.volume_blocks.get()
+            && counters.iter().all(|counter| *counter < COUNTER_LIMIT)
+            && (0..COUNTER_LIMIT).contains(&main.durable.get());
+        if !plausible {
+            return Err(corrupt("a count is out of range"));
+        }
+        let only = raw.devices.first().filter(|_| counts.0 == 1 && main.lanes.get() == 1);
+        if only.is_some_and(|d| 2 * AREA_BYTES + capacity * BLOCK_BYTES > d.size.get()) {
+            return Err(corrupt("the segments reach beyond the device"));
+        }
         let spare_heads = main.heads.iter().skip(counts.1);
         let unused_is_zero = is_zero(&main.zero0)
             && is_zero(&main.zero1)
@@ -481,7 +498,7 @@ mod tests {
             segments: 160,
             data_start: AREA_BYTES,
             label: "scratch".into(),
-            devices: vec![DeviceEntry { uuid: [2; 16], size: 1 << 30, path: "disk.ox".into() }],
+            devices: vec![DeviceEntry { uuid: [2; 16], size: 2 << 30, path: "disk.ox".into() }],
             checkpoint: Checkpoint {
                 generation: 12,
                 epoch: 3,
@@ -534,6 +551,12 @@ mod tests {
         assert_eq!(reseal(&|s| s.checkpoint.reserve = vec![160]), ErrorKind::Corrupt);
         assert_eq!(reseal(&|s| s.checkpoint.map_root.addr = 1 << 40), ErrorKind::Corrupt);
         assert_eq!(reseal(&|s| s.lane = 1), ErrorKind::Corrupt);
+        assert_eq!(reseal(&|s| s.segments = u32::MAX), ErrorKind::Corrupt);
+        assert_eq!(reseal(&|s| s.devices[0].size = 2 << 20), ErrorKind::Corrupt);
+        assert_eq!(reseal(&|s| s.volume_blocks = 1 << 20), ErrorKind::Corrupt);
+        assert_eq!(reseal(&|s| s.checkpoint.used_blocks = u64::MAX), ErrorKind::Corrupt);
+        assert_eq!(reseal(&|s| s.checkpoint.generation = u64::MAX - 1), ErrorKind::Corrupt);
+        assert_eq!(reseal(&|s| s.checkpoint.sequence = u64::MAX), ErrorKind::Corrupt);
         assert_eq!(reseal(&|s| s.volume_blocks = 0), ErrorKind::Corrupt);
         assert_eq!(reseal(&|s| s.features.incompat = 1 << 63), ErrorKind::Unsupported);
     }

@@ -48,7 +48,8 @@ impl Tuning {
             record_depth: 32,
             window_blocks: if cheap_reads { 1 } else { 512 },
             eager_reads: !cheap_reads,
-            warm_segments: (segments as usize / 4).max(16),
+            // A quarter of the volume, but no more than 4 GiB.
+            warm_segments: (segments as usize / 4).min((1 << 20) / segment_blocks as usize).max(16),
         }
     }
 }

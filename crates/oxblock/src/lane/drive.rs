@@ -97,6 +97,17 @@ impl Lane {
                 "no space is left that cleaning could win back; the volume takes no more writes until it is reopened",
             ));
         }
+        if let Some(segment) = self.segments.contradicted()
+            && self.latched.is_none()
+        {
+            self.latched = Some(Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "the segment table contradicts the map about segment {segment}; \
+                     the volume takes no more writes: run 'oxblock check'"
+                ),
+            ));
+        }
         if let Some(error) = self.latched.clone() {
             self.fail_deferred(&error);
             self.fail_incoming(&error);

@@ -230,6 +230,7 @@ pub(crate) fn build_segments(
             return Err(Error::new(ErrorKind::Corrupt, "the checkpoint names a segment twice"));
         }
     }
+    check_accounts(superblock, &entries)?;
     let mut segments = Segments::new(entries, superblock.segment_blocks.trailing_zeros());
     for addr in table.addresses() {
         segments.table_moved(0, addr);
@@ -240,4 +241,41 @@ pub(crate) fn build_segments(
     segments.set_reserve(&point.reserve);
     segments.settle();
     Ok(segments)
+}
+
+/// What a checkpoint and its segment table must say alike, as far as it can be told without walking the map.
+fn check_accounts(superblock: &Superblock, entries: &[SegmentEntry]) -> Result<()> {
+    let point = &superblock.checkpoint;
+    let corrupt =
+        |what: String| Err(Error::new(ErrorKind::Corrupt, format!("{what}; run 'oxblock check'")));
+    if point.table_root.is_null() != point.map_root.is_null() && point.table_root.is_null() {
+        return corrupt("the checkpoint has a map and no segment table".into());
+    }
+    let live: u64 = entries.iter().map(|entry| u64::from(entry.live.get())).sum();
+    if live < point.used_blocks {
+        return corrupt(format!(
+            "the segment table counts {live} live blocks, but {} are in use",
+            point.used_blocks
+        ));
+    }
+    // What a checkpoint wrote after the records that it covers may lie beyond its heads and in its reserve; with nothing
+    // to replay there is no such thing.
+    if point.durable > point.sequence {
+        return Ok(());
+    }
+    for head in point.heads.iter().flatten() {
+        let written = entries.get(head.segment as usize).map_or(0, |entry| entry.written.get());
+        if written > head.offset {
+            return corrupt(format!(
+                "segment {} holds {written} blocks, but would be written from block {} on",
+                head.segment, head.offset
+            ));
+        }
+    }
+    for id in &point.reserve {
+        if entries.get(*id as usize).is_some_and(|entry| entry.live.get() > 0) {
+            return corrupt(format!("segment {id} is on the reserve list and in use"));
+        }
+    }
+    Ok(())
 }

@@ -62,9 +62,16 @@ struct Cursor {
 }
 
 /// Windows on the segments of the tail.
-#[derive(Default)]
 struct Windows {
     open: HashMap<u32, (u32, Buf)>,
+    /// Blocks of one read, at the least.
+    least: u32,
+}
+
+impl Windows {
+    fn new(least: u32) -> Self {
+        Self { open: HashMap::new(), least }
+    }
 }
 
 impl Lane {
@@ -74,8 +81,11 @@ impl Lane {
     /// [`ErrorKind::Corrupt`] for damage to what was durable; [`ErrorKind::Io`] when the tail cannot be read, since what
     /// is there cannot be known then.
     pub fn replay(&mut self, rollback: bool) -> Result<Replayed> {
-        let mut windows = Windows::default();
+        let mut windows = Windows::new(WINDOW);
         let mut replayed = Replayed::default();
+        if !rollback {
+            self.look_for_later_life()?;
+        }
         if self.point.durable.clean {
             // Closed: whoever writes after it says so first, in a superblock of a new epoch.
             return Ok(replayed);
@@ -242,7 +252,7 @@ impl Lane {
             *start <= offset && offset + blocks <= end
         });
         if !held {
-            let count = WINDOW.max(blocks).min(self.segments.blocks() - offset);
+            let count = windows.least.max(blocks).min(self.segments.blocks() - offset);
             let (_, at) =
                 profile::locate(&self.geometry.superblock, self.segments.addr(segment, offset));
             let mut reader = Reader { queue: self.queue.as_mut() };
@@ -337,6 +347,35 @@ impl Lane {
         Ok(())
     }
 
+    /// Looks where the next records would be for one of a later epoch. Before the first such record its epoch was made
+    /// durable, in a superblock of which no copy is left then: this one is out of date, and what was written since is not
+    /// reachable from it. (Nodes do not count: a recovery that was cut short leaves them.)
+    fn look_for_later_life(&mut self) -> Result<()> {
+        let mut windows = Windows::new(1);
+        let heads = self.cursor().heads;
+        let reserve =
+            (0..usize::from(STREAMS)).filter_map(|ahead| self.segments.peek_reserve(ahead));
+        let places: Vec<(u32, u32)> =
+            heads.into_iter().flatten().chain(reserve.map(|segment| (segment, 0))).collect();
+        for (segment, offset) in places {
+            // What cannot be read proves nothing.
+            let Ok(Some((header, ..))) = self.header_at(segment, offset, &mut windows) else {
+                continue;
+            };
+            if header.epoch > self.point.durable.epoch && header.kind != Kind::Map {
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    format!(
+                        "both copies of the newest superblock are damaged: there are records of epoch {}, \
+                         and the superblock that is left is of epoch {}. Open it with --rollback to accept the older state",
+                        header.epoch, self.point.durable.epoch
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Looks behind the gap for a record that proves the missing one was durable.
     fn look_for_damage(&mut self, cursor: &Cursor, windows: &mut Windows) -> Result<()> {
         let limit = self.segments.blocks();
@@ -379,7 +418,7 @@ impl Lane {
             ErrorKind::Corrupt,
             format!(
                 "log record {missing} was durable and no longer verifies (expected at device offset {}); \
-                 what it and later records wrote is lost. Open with 'rollback' to accept the state before it",
+                 what it and later records wrote is lost. Open it with --rollback to accept the state before it",
                 places.join(" or ")
             ),
         )

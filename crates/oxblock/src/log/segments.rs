@@ -70,6 +70,8 @@ pub struct Segments {
     /// Named by the durable checkpoint, in the order of use.
     reserve: VecDeque<u32>,
     pending: Vec<u32>,
+    /// A segment whose account contradicts the map.
+    contradicted: Option<u32>,
     /// Table blocks that the next checkpoint must write, and those of the running one.
     dirty: Vec<bool>,
     frozen_dirty: Vec<bool>,
@@ -101,6 +103,7 @@ impl Segments {
             warm: Vec::new(),
             reserve: VecDeque::new(),
             pending: Vec::new(),
+            contradicted: None,
             dirty: vec![false; blocks],
             frozen_dirty: vec![false; blocks],
         }
@@ -135,6 +138,12 @@ impl Segments {
     /// Number of segments.
     pub fn count(&self) -> u32 {
         u32::try_from(self.list.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A segment of which the table says something else than the map. The table is wrong, or was made to be, and what it
+    /// calls free may not be: nothing may be written any more.
+    pub fn contradicted(&self) -> Option<u32> {
+        self.contradicted
     }
 
     /// Blocks of a segment.
@@ -217,7 +226,11 @@ impl Segments {
     pub fn open(&mut self) -> Option<u32> {
         let id = self.peek_reserve(0)?;
         let segment = self.at(id);
-        assert_eq!((segment.live, segment.table), (0, 0), "segment {id} opened while in use");
+        if segment.live + segment.table > 0 {
+            // Never over live blocks, whatever the reserve list says.
+            self.contradicted.get_or_insert(id);
+            return None;
+        }
         self.replay_open()
     }
 
@@ -320,10 +333,11 @@ impl Segments {
             }
             let id = self.of(addr);
             let segment = self.at_mut(id);
-            let Some(count) = segment.frozen_live.checked_add_signed(change) else {
-                unreachable!("segment {id}: checkpoint account below zero")
-            };
-            segment.frozen_live = count;
+            let count = segment.frozen_live.checked_add_signed(change);
+            segment.frozen_live = count.unwrap_or(0);
+            if count.is_none() {
+                self.contradicted.get_or_insert(id);
+            }
             if let Some(dirty) = self.frozen_dirty.get_mut(id as usize / SEGMENTS_PER_BLOCK) {
                 *dirty = true;
             }
@@ -338,11 +352,13 @@ impl Segments {
 
     fn lose(&mut self, id: u32) {
         let segment = self.at_mut(id);
-        let Some(live) = segment.live.checked_sub(1) else {
-            unreachable!("segment {id}: live account below zero")
-        };
-        segment.live = live;
-        if live == 0 {
+        match segment.live.checked_sub(1) {
+            Some(live) => segment.live = live,
+            None => {
+                self.contradicted.get_or_insert(id);
+            }
+        }
+        if self.at(id).live == 0 {
             self.check_pending(id);
         }
     }

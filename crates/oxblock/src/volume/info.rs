@@ -145,6 +145,7 @@ impl Counters {
             ("space_stalls", self.space_stalls),
             ("read_modify_writes", self.read_modify_writes),
             ("torn_records", self.torn_records),
+            ("damaged_segments", self.damaged_segments),
         ]
     }
 }
