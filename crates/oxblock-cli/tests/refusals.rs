@@ -93,11 +93,11 @@ fn small_devices_and_nonsense_sizes_are_refused() {
     says(&oxblock(["create", arg(&path), "--size", "1G"]).ended(1), &["too small"]);
     assert!(std::fs::read(&path).unwrap() == vec![0; 1 << 20]);
     let path = folder.path().join("new");
-    says(&oxblock(["create", arg(&path), "--size", "0"]).ended(1), &["0 bytes"]);
+    says(&oxblock(["create", arg(&path), "--size", "0"]).ended(2), &["--size 0 makes no volume"]);
     oxblock(["create", arg(&path), "--size", "1KB"]).ended(2);
     oxblock(["create", arg(&path), "--size", "1M", "--label", &"x".repeat(65)]).ended(2);
-    oxblock(["create", arg(&path), "--size", "1M", "--lanes", "2"]).ended(1);
-    oxblock(["create", arg(&path), "--size", "1M", "--profile", "raid1"]).ended(1);
+    oxblock(["create", arg(&path), "--size", "1M", "--lanes", "2"]).ended(2);
+    oxblock(["create", arg(&path), "--size", "1M", "--profile", "raid1"]).ended(2);
     assert!(
         !path.exists() || std::fs::metadata(&path).unwrap().len() == 0,
         "a refused create leaves no file that holds anything"

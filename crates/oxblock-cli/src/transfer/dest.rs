@@ -189,6 +189,8 @@ fn in_use(path: &Path) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
