@@ -175,6 +175,16 @@ fn whole_blocks(bytes: u64) -> u64 {
 }
 
 fn checked(limits: QueueLimits, path: &Path) -> Result<QueueLimits> {
+    if limits.zoned {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{} is a zoned device, whose zones must be written in order; use a device without zones, or a file on a \
+                 file system for zoned devices",
+                path.display()
+            ),
+        ));
+    }
     if limits.block_size > BLOCK || limits.dma_alignment > BLOCK {
         return Err(Error::new(
             ErrorKind::Unsupported,
@@ -209,5 +219,15 @@ mod tests {
         let mut limits = of_file(&file, Path::new("x"), false).unwrap();
         limits.block_size = 8192;
         assert_eq!(checked(limits, Path::new("x")).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn zoned_devices_are_refused() {
+        let file = tempfile::tempfile().unwrap();
+        let mut limits = of_file(&file, Path::new("x"), false).unwrap();
+        limits.zoned = true;
+        let error = checked(limits, Path::new("x")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().starts_with("x is a zoned device"), "{error}");
     }
 }

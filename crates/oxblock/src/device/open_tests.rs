@@ -100,7 +100,8 @@ fn devices_of_different_pace_share_a_queue() {
         };
         for (index, folder) in folders.iter().enumerate() {
             let path = folder.path().join("d");
-            let (mut target, limits, _) = open_one(&path, &open, &[], &mut notices, &mut Vec::new()).unwrap();
+            let (mut target, limits, _) =
+                open_one(&path, &open, &[], &mut notices, &mut Vec::new()).unwrap();
             target.pace.inline = index == 1;
             targets.list.push(Arc::new(target));
             targets.limits.push(limits);

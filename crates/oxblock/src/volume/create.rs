@@ -1,22 +1,25 @@
 //! Making volumes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
 use crate::csum::CsumKind;
-use crate::device::{Buf, DeviceCall, DeviceOptions, IoQueue, Sharing, open_devices, preallocate};
+use crate::device::{
+    Buf, DeviceCall, DeviceOptions, Extents, IoQueue, Opened, Sharing, open_devices, preallocate,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::features::Features;
+use crate::format::is_zero;
 use crate::format::layout::{
     AREA_BYTES, BLOCK_BYTES, BLOCK_LIMIT, LABEL_SIZE, MAX_RESERVE, MAX_SEGMENT_BLOCKS,
-    MIN_SEGMENT_BLOCKS,
+    MIN_SEGMENT_BLOCKS, SUPERBLOCK_MAGIC,
 };
 use crate::format::pointer::{Pointer, PointerWidth};
 use crate::format::superblock::{Checkpoint, DeviceEntry, Profile, Superblock, offsets};
 use crate::log::append::STREAMS;
-use crate::log::load::{Reader, describe_foreign};
+use crate::log::load::{Reader, describe_foreign, read_slots};
 use crate::log::table::Table;
 use crate::map;
 
@@ -27,6 +30,12 @@ const SPARE_SEGMENTS: u64 = 20;
 /// quarter, or at the least a twelfth.
 const USUAL_SPACE: (u64, u64) = (5, 4);
 const LEAST_SPACE: (u64, u64) = (13, 12);
+
+/// Bytes of a file's data that are looked at from the first to the last, before samples must do.
+const SEARCHED_BYTES: u64 = 64 << 20;
+/// Samples of a file's further data, at most, and the bytes of one.
+const SAMPLES: u64 = 1024;
+const SAMPLE_BYTES: u64 = 64 << 10;
 
 /// What a new volume is to be.
 #[derive(Debug, Clone)]
@@ -144,7 +153,8 @@ fn shape_for_size(size: u64) -> Result<Shape> {
 ///
 /// # Errors
 /// [`ErrorKind::Foreign`] when the device holds something and `force` is not set; [`ErrorKind::NoSpace`] when it is too
-/// small, with the most that fits; [`ErrorKind::InvalidInput`], [`ErrorKind::Unsupported`]; what opening a device gives.
+/// small, with the smallest that works and the most that fits; [`ErrorKind::InvalidInput`], [`ErrorKind::Unsupported`];
+/// what opening a device gives. After an error a file that was missing is missing again.
 pub fn create(devices: &[PathBuf], options: &CreateOptions) -> Result<Created> {
     let [path] = devices else {
         return Err(Error::new(
@@ -154,7 +164,6 @@ pub fn create(devices: &[PathBuf], options: &CreateOptions) -> Result<Created> {
     };
     validate(options)?;
     let wanted = options.size.map(shape_for_size).transpose()?;
-    let at_path = |error: Error| error.context(path.display());
     let device = DeviceOptions {
         writable: true,
         create_size: wanted.map(Shape::device_size),
@@ -163,18 +172,43 @@ pub fn create(devices: &[PathBuf], options: &CreateOptions) -> Result<Created> {
         sharing: Sharing::Exclusive,
     };
     let mut opened = open_devices(devices, &device)?;
-    check_empty(opened.queue.as_mut(), options.force).map_err(at_path)?;
-    if options.preallocate {
-        let bytes = opened.queue.limits().first().map_or(0, |limits| limits.size);
-        // It takes the lock itself.
-        drop(opened);
-        preallocate(path, bytes, &mut |_| {})?;
-        opened = open_devices(devices, &DeviceOptions { create_size: None, ..device })?;
+    let made = std::mem::take(&mut opened.made);
+    let mut opened = Some(opened);
+    let created = create_opened(&mut opened, path, &device, options);
+    // In most cases the lock is held still. Who got hold of the file while it was being filled, keeps it.
+    if created.as_ref().is_err_and(|error| error.kind() != ErrorKind::Busy) {
+        made.iter().for_each(crate::device::Made::remove);
     }
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    created
+}
+
+/// Makes a volume on an open device; checks first, then changes. `opened` is replaced on the way.
+fn create_opened(
+    opened: &mut Option<Opened>,
+    path: &Path,
+    device: &DeviceOptions,
+    options: &CreateOptions,
+) -> Result<Created> {
+    let at_path = |error: Error| error.context(path.display());
+    let gone = || Error::new(ErrorKind::Closed, "the device is not open");
+    let first = opened.as_mut().ok_or_else(gone)?;
+    let bytes = first.queue.limits().first().map_or(0, |limits| limits.size);
+    if !options.force {
+        check_empty(first.queue.as_mut(), path).map_err(at_path)?;
+    }
+    choose_shape(bytes, options.size).map_err(at_path)?;
+    if options.preallocate {
+        // It takes the lock itself.
+        *opened = None;
+        preallocate(path, bytes, &mut |_| {})?;
+        let again = DeviceOptions { create_size: None, ..device.clone() };
+        *opened = Some(open_devices(&[path.to_owned()], &again)?);
+    }
+    let opened = opened.as_mut().ok_or_else(gone)?;
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut created =
         create_on(opened.queue.as_mut(), options, &absolute.to_string_lossy()).map_err(at_path)?;
-    created.notices = opened.notices;
+    created.notices = std::mem::take(&mut opened.notices);
     Ok(created)
 }
 
@@ -195,17 +229,77 @@ fn validate(options: &CreateOptions) -> Result<()> {
     Ok(())
 }
 
-fn check_empty(queue: &mut dyn IoQueue, force: bool) -> Result<()> {
-    if force {
-        return Ok(());
+/// Refuses a device that holds something:
+///
+/// - a superblock of ours, valid or damaged, in any slot; in a file that grew the second area is looked for where the
+///   first says that the device ended;
+/// - anything but zeroes in the first and the last 1 MiB ([`foreign`](crate::format::foreign));
+/// - in a regular file, anything but zeroes in its data. Holes are empty by definition. The first 64 MiB of data are
+///   read completely. Of what lies beyond, at most 1024 samples of 64 KiB are read, spread evenly over the file and moved
+///   on to the next data where they would hit a hole; zeroes in all of them count as a file that was preallocated.
+fn check_empty(queue: &mut dyn IoQueue, path: &Path) -> Result<()> {
+    let mut found = holds_superblock(queue)?.then(|| "an oxblock volume".to_string());
+    if found.is_none() {
+        found = describe_foreign(queue)?;
     }
-    match describe_foreign(queue)? {
+    if found.is_none() {
+        found = find_data(queue, path)?;
+    }
+    match found {
         None => Ok(()),
         Some(what) => Err(Error::new(
             ErrorKind::Foreign,
             format!("there is {what} on it; use --force to overwrite it"),
         )),
     }
+}
+
+/// A superblock is in any slot, or what was one.
+fn holds_superblock(queue: &mut dyn IoQueue) -> Result<bool> {
+    for slot in read_slots(queue)? {
+        match slot.found {
+            Ok(None) => {}
+            Ok(Some(_)) => return Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported) => {
+                return Ok(true);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// What a regular file has in its middle, by the rule of [`check_empty`].
+fn find_data(queue: &mut dyn IoQueue, path: &Path) -> Result<Option<String>> {
+    const PIECE: u64 = 1 << 20;
+    let size = queue.limits().first().map_or(0, |limits| limits.size);
+    let Some(extents) = Extents::of(path, size)? else { return Ok(None) };
+    let step = size.div_ceil(SAMPLES).next_multiple_of(SAMPLE_BYTES);
+    let mut reader = Reader { queue };
+    let mut searched = 0;
+    let mut from = 0;
+    while let Some(data) = extents.next(from) {
+        let start = (data.start / BLOCK_BYTES * BLOCK_BYTES).max(from);
+        let end = data.end.next_multiple_of(BLOCK_BYTES).min(size);
+        let whole = searched < SEARCHED_BYTES;
+        let len = (end - start).min(if whole { PIECE } else { SAMPLE_BYTES });
+        let bytes = reader
+            .read(start, usize::try_from(len).unwrap_or(0))
+            .map_err(|error| Error::io(format!("reading at offset {start}"), error))?;
+        if !is_zero(&bytes) {
+            let at = bytes.iter().position(|byte| *byte != 0).unwrap_or(0);
+            let ours = bytes.get(at..).is_some_and(|rest| rest.starts_with(&SUPERBLOCK_MAGIC));
+            return Ok(Some(if ours {
+                "an oxblock volume".into()
+            } else {
+                let offset = start + at as u64;
+                format!("unknown data (first non-zero byte at offset {offset})")
+            }));
+        }
+        searched += len;
+        from = start + if whole { len } else { step };
+    }
+    Ok(None)
 }
 
 /// Makes a volume on the first device of an open queue, whatever it holds.
@@ -276,19 +370,43 @@ fn choose_shape(device: u64, size: Option<u64>) -> Result<Shape> {
     let blocks = size.map(|size| size.div_ceil(BLOCK_BYTES));
     Shape::for_device(device, blocks).ok_or_else(|| {
         let most = Shape::for_device(device, None).map_or(0, |shape| shape.blocks * BLOCK_BYTES);
-        let needed = size.and_then(|size| required_size(size).ok());
-        let needed = needed.map_or(String::new(), |needed| {
-            format!(": a volume of {} bytes needs {needed}", size.unwrap_or(0))
-        });
+        let volume = match size {
+            Some(size) => format!("a volume of {size} bytes"),
+            None => "the smallest volume".into(),
+        };
+        let needed = match smallest_device(blocks.unwrap_or(1)) {
+            Some(needed) => format!("{volume} needs at least {needed} bytes"),
+            None => format!("{volume} is too large for the format"),
+        };
         let hint = match most {
-            0 => "use a larger device".to_string(),
-            most => format!("up to {most} bytes go on this device"),
+            0 => String::new(),
+            most => format!("; up to {most} bytes go on this device"),
         };
         Error::new(
             ErrorKind::NoSpace,
-            format!("the device of {device} bytes is too small{needed}; {hint}"),
+            format!("the device of {device} bytes is too small: {needed}{hint}"),
         )
     })
+}
+
+/// Bytes of the smallest device that takes `blocks` logical blocks.
+fn smallest_device(blocks: u64) -> Option<u64> {
+    let data = blocks.div_ceil(LEAST_SPACE.1).checked_mul(LEAST_SPACE.0)?;
+    let sizes = std::iter::successors(Some(u64::from(MIN_SEGMENT_BLOCKS)), |size| Some(size * 2))
+        .take_while(|size| *size <= u64::from(MAX_SEGMENT_BLOCKS));
+    // A device's size decides the size of its segments, and that how much the spare ones take.
+    let least = sizes.filter_map(|size| {
+        let room = (data.div_ceil(size) + SPARE_SEGMENTS) * size;
+        let room = if size == u64::from(MIN_SEGMENT_BLOCKS) {
+            room
+        } else {
+            room.max((size / 2 + 1) * 256)
+        };
+        let bytes = room.checked_mul(BLOCK_BYTES)?.checked_add(2 * AREA_BYTES)?;
+        Shape::for_device(bytes, Some(blocks)).map(|_| bytes)
+    });
+    let usual = Shape::for_blocks(blocks, USUAL_SPACE).map(Shape::device_size);
+    least.chain(usual).min()
 }
 
 /// Clears both areas, so that no older superblock is left in any slot, and writes the first one.
@@ -328,8 +446,27 @@ mod tests {
         let error = choose_shape(1 << 30, Some(1 << 30)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoSpace);
         assert!(error.to_string().contains("bytes go on this device"), "{error}");
-        assert_eq!(choose_shape(1 << 20, None).unwrap_err().kind(), ErrorKind::NoSpace);
+        let error = choose_shape(1 << 20, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace);
+        assert!(error.to_string().contains("needs at least 46137344 bytes"), "{error}");
+        assert!(choose_shape(46_137_344, None).is_ok());
         assert_eq!(shape_for_size(0).unwrap_err().kind(), ErrorKind::InvalidInput);
         assert_eq!(shape_for_size(u64::MAX).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn the_smallest_device_is_the_smallest() {
+        let sizes = (0..400).map(|step| 1 + step * 1009).chain([1 << 28, 1 << 32]);
+        for blocks in sizes {
+            let least = smallest_device(blocks).unwrap();
+            assert!(choose_shape(least, Some(blocks * BLOCK_BYTES)).is_ok(), "{blocks}");
+            let less = (1..2000).map(|step| least.saturating_sub(step * (BLOCK_BYTES << 6)));
+            for less in less.chain([least - BLOCK_BYTES]) {
+                assert!(
+                    choose_shape(less, Some(blocks * BLOCK_BYTES)).is_err(),
+                    "{blocks}: {less}"
+                );
+            }
+        }
     }
 }
