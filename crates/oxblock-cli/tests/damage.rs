@@ -241,6 +241,7 @@ fn damage_to_what_was_flushed_keeps_the_volume_shut_until_rollback_is_asked_for(
         let shut = oxblock(["export", arg(&device), "-"]).ended(3);
         assert!(shut.stdout.is_empty() && shut.stderr.contains("rollback"), "{}", shut.stderr);
     }
+    oxblock(["check", arg(&device), "--rollback"]).ended(2);
     let back = oxblock(["export", arg(&device), "-", "--rollback"]).ended(0).stdout;
     assert_eq!(back.len(), image.len());
     // Nothing of the tail was accepted without being asked for.

@@ -64,6 +64,7 @@ struct Finding<'a> {
 
 impl Check {
     pub fn run(self) -> Result<Exit> {
+        self.open.refuse_rollback("check looks at a damaged volume as it is")?;
         single_device(&self.devices)?;
         let start = std::time::Instant::now();
         let mut progress: Option<Progress> = None;

@@ -65,6 +65,7 @@ enum What {
 
 impl Dump {
     pub fn run(self) -> Result<Exit> {
+        self.open.refuse_rollback("dump looks at a damaged volume as it is")?;
         let (part, devices) = match self.what {
             What::Superblock { devices } => (Part::Superblock, devices),
             What::Checkpoint { devices } => (Part::Checkpoint, devices),

@@ -89,6 +89,14 @@ impl OpenArgs {
         }
     }
 
+    /// Refuses `--rollback` where it would do nothing.
+    fn refuse_rollback(&self, why: &str) -> Result<()> {
+        if self.rollback {
+            return Err(Usage(format!("--rollback has no meaning here: {why}")).into());
+        }
+        Ok(())
+    }
+
     /// As the engine wants it.
     fn options(&self, read_only: bool) -> OpenOptions {
         let device_call = self.device_call();

@@ -87,7 +87,10 @@ impl Run {
         let output = self.output.as_deref().map(|path| self.place(path)).transpose()?;
         let (mut report, damaged) = match self.target {
             Target::Volume => self.on_volume(&file)?,
-            Target::Raw => (self.on_raw(&file)?, 0),
+            Target::Raw => {
+                self.open.refuse_rollback("the bare device has no log")?;
+                (self.on_raw(&file)?, 0)
+            }
         };
         // That was said before the run.
         report.notes.retain(|text| !text.starts_with(REPLACED));

@@ -223,7 +223,7 @@ fn describe_gap(lane: &mut Lane, report: &mut CheckReport) {
     let blocks = u64::from(lane.segments.blocks());
     let superblock = lane.geometry.superblock.clone();
     let mut media = Media::new(lane.queue.as_mut(), &superblock);
-    let lost = "it was durable, and what it and later records wrote is lost; the volume opens only with 'rollback'";
+    let lost = "it was durable, and what it and later records wrote is lost; the volume opens only with --rollback";
     for addr in places
         .into_iter()
         .filter(|addr| addr % blocks != 0 || Some(*addr / blocks) == next.map(u64::from))
