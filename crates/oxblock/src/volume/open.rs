@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::csum::Csum;
-use crate::device::{DeviceCall, DeviceOptions, IoQueue, Sharing, open_devices};
+use crate::device::{DeviceCall, DeviceOptions, IoQueue, Opened, Sharing, open_devices};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
 use crate::format::pointer::PointerWidth;
@@ -50,26 +50,7 @@ impl Volume {
     /// [`ErrorKind::Unsupported`]; [`ErrorKind::Corrupt`] for damage that opening cannot pass over; what the system says
     /// of the devices.
     pub fn open(devices: &[PathBuf], options: &OpenOptions) -> Result<Self> {
-        let [path] = devices else {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "{} devices given; this version opens volumes of one device",
-                    devices.len()
-                ),
-            ));
-        };
-        let sharing = if options.shared { Sharing::Shared } else { Sharing::Exclusive };
-        let opened = open_devices(
-            devices,
-            &DeviceOptions {
-                writable: !options.read_only,
-                create_size: None,
-                exclusive: true,
-                call: options.device_call,
-                sharing,
-            },
-        )?;
+        let (path, opened) = open_device(devices, options, options.read_only)?;
         let mut volume =
             Self::open_on(opened.queue, options).map_err(|error| error.context(path.display()))?;
         volume.add_notices(opened.notices);
@@ -111,6 +92,31 @@ impl Volume {
         }
         Ok(Self::new(lane, notices, replayed))
     }
+}
+
+/// Opens the one device of a volume.
+pub(crate) fn open_device<'a>(
+    devices: &'a [PathBuf],
+    options: &OpenOptions,
+    read_only: bool,
+) -> Result<(&'a PathBuf, Opened)> {
+    let [path] = devices else {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("{} devices given; this version opens volumes of one device", devices.len()),
+        ));
+    };
+    let opened = open_devices(
+        devices,
+        &DeviceOptions {
+            writable: !read_only,
+            create_size: None,
+            exclusive: true,
+            call: options.device_call,
+            sharing: if options.shared { Sharing::Shared } else { Sharing::Exclusive },
+        },
+    )?;
+    Ok((path, opened))
 }
 
 /// Makes what was replayed durable under a new epoch before anything else is written.

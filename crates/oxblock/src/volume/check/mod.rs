@@ -25,11 +25,11 @@ use std::path::PathBuf;
 
 pub use report::{CheckReport, FINDINGS_KEPT, Finding, FindingKind};
 
-use crate::device::{DeviceOptions, IoQueue, Sharing, open_devices};
-use crate::error::{Error, ErrorKind, Result};
+use crate::device::IoQueue;
+use crate::error::Result;
 use crate::format::layout::BLOCK_BYTES;
 use crate::lane::Lane;
-use crate::volume::open::OpenOptions;
+use crate::volume::open::{OpenOptions, open_device};
 use reads::Reads;
 
 /// Told how far a check is: bytes of data verified, bytes of data in all.
@@ -38,28 +38,14 @@ pub type CheckProgress<'p> = dyn FnMut(u64, u64) + 'p;
 /// Checks the volume on `devices`, which nobody may have open for writing.
 ///
 /// # Errors
-/// What keeps the check from beginning: no volume ([`ErrorKind::NotAVolume`]), one in use ([`ErrorKind::Busy`]), one of a
-/// newer version ([`ErrorKind::Unsupported`]), a device that cannot be opened. Damage is not an error but a finding.
+/// What keeps the check from beginning: no volume ([`NotAVolume`](crate::ErrorKind::NotAVolume)), one in use ([`Busy`](crate::ErrorKind::Busy)), one of a
+/// newer version ([`Unsupported`](crate::ErrorKind::Unsupported)), a device that cannot be opened. Damage is not an error but a finding.
 pub fn check(
     devices: &[PathBuf],
     options: &OpenOptions,
     progress: &mut CheckProgress<'_>,
 ) -> Result<CheckReport> {
-    let [path] = devices else {
-        let message =
-            format!("{} devices given; this version opens volumes of one device", devices.len());
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    };
-    let opened = open_devices(
-        devices,
-        &DeviceOptions {
-            writable: false,
-            create_size: None,
-            exclusive: true,
-            call: options.device_call,
-            sharing: Sharing::Exclusive,
-        },
-    )?;
+    let (path, opened) = open_device(devices, options, true)?;
     let checked = check_on(opened.queue, options, progress);
     let mut report = checked.map_err(|error| error.context(path.display()))?;
     report.notes.splice(0..0, opened.notices);

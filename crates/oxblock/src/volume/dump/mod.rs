@@ -13,11 +13,11 @@ use std::path::PathBuf;
 
 pub use value::{Fields, Value};
 
-use crate::device::{DeviceOptions, IoQueue, Sharing, open_devices};
+use crate::device::IoQueue;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::load::{choose_superblock, read_slots};
 use crate::volume::inspect::{Media, newest};
-use crate::volume::open::OpenOptions;
+use crate::volume::open::{OpenOptions, open_device};
 
 /// What to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,21 +39,7 @@ pub enum Part {
 /// # Errors
 /// What keeps the part from being found: no volume, one in use, an address out of range. Damage is shown, not an error.
 pub fn dump(devices: &[PathBuf], part: Part, options: &OpenOptions) -> Result<Fields> {
-    let [path] = devices else {
-        let message =
-            format!("{} devices given; this version opens volumes of one device", devices.len());
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    };
-    let opened = open_devices(
-        devices,
-        &DeviceOptions {
-            writable: false,
-            create_size: None,
-            exclusive: true,
-            call: options.device_call,
-            sharing: Sharing::Exclusive,
-        },
-    )?;
+    let (path, opened) = open_device(devices, options, true)?;
     dump_on(opened.queue, part, options).map_err(|error| error.context(path.display()))
 }
 
