@@ -15,6 +15,7 @@ mod profile;
 pub mod stats;
 pub mod submit;
 pub mod volume;
+mod workers;
 
 pub use device::Buf;
 pub use error::{BadBlock, Error, ErrorKind, Result};

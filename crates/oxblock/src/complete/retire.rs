@@ -1,7 +1,7 @@
 //! Retirement: completed records are applied to the map in the order of the log, then their issuers are told.
 
 use crate::complete::apply::{Progress, apply};
-use crate::device::{Bufs, Done};
+use crate::device::Done;
 use crate::format::record::Kind;
 use crate::lane::{Lane, Waiter};
 use crate::log::append::{Record, STREAM_DATA};
@@ -97,8 +97,12 @@ impl Lane {
                     self.part_retired(part.write, None, record.sequence);
                 }
             }
-            Kind::Relocate => self.relocated(bufs.collect::<Bufs>()),
-            Kind::Map | Kind::Pad => {}
+            Kind::Relocate | Kind::Map => {
+                if let (Some(payload), Some(rest)) = (bufs.next(), record.rest.take()) {
+                    self.log.recycle_payload(payload, rest);
+                }
+            }
+            Kind::Pad => {}
         }
         self.log.recycle(&mut record, header);
     }

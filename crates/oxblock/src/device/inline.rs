@@ -20,6 +20,11 @@ impl InlineQueue {
     pub(super) fn new(targets: Targets) -> Self {
         Self { targets, pushed: Vec::new(), ready: Vec::new() }
     }
+
+    /// Runs one operation now.
+    pub(super) fn run(&mut self, op: Op) {
+        self.ready.push(sync::run(&self.targets, op));
+    }
 }
 
 impl IoQueue for InlineQueue {

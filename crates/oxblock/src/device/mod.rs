@@ -172,6 +172,12 @@ pub trait IoQueue {
         false
     }
 
+    /// Operations go on beside the issuer now although they are as cheap as a copy: two writes in flight overlap the
+    /// issuer's work on one with the device's on the other. Where operations wait for a device, more in one is better.
+    fn works_beside(&self) -> bool {
+        false
+    }
+
     /// How operations reach the device, in one line for `info`, with the reason.
     fn describe(&self) -> String;
 }

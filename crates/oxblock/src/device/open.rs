@@ -179,12 +179,9 @@ fn choose(
     }
     let is_inline: Vec<bool> = targets.list.iter().map(|target| target.pace.inline).collect();
     if is_inline.iter().all(|inline| *inline) {
-        // With one core there is nobody to share with, and a ring that is not to be had is not missed.
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        return Ok(match make_ring(targets.clone(), ENTRIES, options.sharing) {
-            Ok(ring) if cores > 1 => Box::new(ShareQueue::new(targets, ring)),
-            _ => Box::new(InlineQueue::new(targets)),
-        });
+        let queue = ShareQueue::new(targets, options.sharing)
+            .map_err(|error| Error::io("no event descriptor is to be had", error))?;
+        return Ok(Box::new(queue));
     }
     let other: Box<dyn IoQueue + Send> = match make_ring(targets.clone(), ENTRIES, options.sharing)
     {

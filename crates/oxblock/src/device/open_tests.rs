@@ -2,11 +2,11 @@
 #![expect(clippy::cast_possible_truncation, reason = "tests, with small numbers")]
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::super::{Action, Op, conformance, preallocate};
+use super::super::{Action, Buf, Op, conformance, preallocate};
 use super::*;
 
 /// Places for test files: the default one, and memory.
@@ -67,6 +67,81 @@ fn the_exclusive_ring_conforms() {
 fn the_shared_ring_conforms() {
     if ring_works() {
         run_suite(DeviceCall::Ring, Sharing::Shared);
+    }
+}
+
+/// A queue on a file in memory that has data everywhere, its worker just woken by a few large reads.
+fn shared_with_a_worker(path: PathBuf, size: u64, sharing: Sharing) -> Box<dyn IoQueue + Send> {
+    std::fs::write(&path, vec![0; size as usize]).unwrap();
+    let mut queue = open_devices(&[path], &options(DeviceCall::Auto, sharing)).unwrap().queue;
+    assert!(queue.describe().contains("shared with a worker"), "{}", queue.describe());
+    if size >= 4 << 20 {
+        for tag in 0..4 {
+            let action = Action::Read(smallvec::smallvec![Buf::new(1 << 20)]);
+            queue.push(Op { tag, device: 0, offset: tag << 20, action });
+        }
+        let mut done = Vec::new();
+        while queue.in_flight() > 0 {
+            queue.wait(None);
+            queue.reap(&mut done);
+        }
+        assert!(done.iter().all(|done| done.result.is_ok()));
+    }
+    queue
+}
+
+#[test]
+fn sharing_with_a_worker_conforms() {
+    let shm = Path::new("/dev/shm");
+    if !shm.is_dir() {
+        println!("skipped: there is no /dev/shm here");
+        return;
+    }
+    for sharing in [Sharing::Exclusive, Sharing::Shared] {
+        let folder = tempfile::tempdir_in(shm).unwrap();
+        let mut number = 0;
+        conformance::suite(&mut |size| {
+            number += 1;
+            shared_with_a_worker(folder.path().join(number.to_string()), size, sharing)
+        });
+    }
+}
+
+#[test]
+fn a_stream_of_work_is_shared_and_comes_back_whole() {
+    let shm = Path::new("/dev/shm");
+    if !shm.is_dir() {
+        println!("skipped: there is no /dev/shm here");
+        return;
+    }
+    let folder = tempfile::tempdir_in(shm).unwrap();
+    let mut queue = shared_with_a_worker(folder.path().join("file"), 16 << 20, Sharing::Exclusive);
+    let mut done = Vec::new();
+    // Records and small reads in turn, long enough for the worker to be awake for most of it.
+    for round in 0..2000_u64 {
+        let offset = round % 100 * (68 << 10);
+        let mut buf = Buf::new(68 << 10);
+        buf.fill(round as u8);
+        let action = Action::Write { bufs: smallvec::smallvec![buf], durable: false };
+        queue.push(Op { tag: 0, device: 0, offset, action });
+        queue.submit();
+        while queue.in_flight() > 0 {
+            queue.wait(None);
+            queue.reap(&mut done);
+        }
+        for tag in 1..9 {
+            let action = Action::Read(smallvec::smallvec![Buf::new(4096)]);
+            queue.push(Op { tag, device: 0, offset: offset + (tag << 12), action });
+        }
+        while queue.in_flight() > 0 {
+            queue.wait(None);
+            queue.reap(&mut done);
+        }
+        assert_eq!(done.len(), 9);
+        for done in done.drain(..) {
+            assert!(done.result.is_ok());
+            assert!(done.bufs.iter().all(|buf| buf.iter().all(|byte| *byte == round as u8)));
+        }
     }
 }
 

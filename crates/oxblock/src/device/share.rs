@@ -1,37 +1,98 @@
-//! A queue for memory-like devices that shares large reads with the kernel's workers.
+//! The queue for memory-like devices that shares deep work with a worker on another core.
 //!
-//! On such a device an operation is a copy. A small one is done sooner than it is handed over. Of several large reads the
-//! caller does one by itself, and passes the others to the ring, whose workers copy on other cores meanwhile. One alone
-//! is never passed on, and neither are writes: those to one file take turns at its lock, on however many cores.
+//! On such a device an operation is a copy. A small one is done sooner than it is handed over, so the issuer does it.
+//! When much is to be done at once, or a stream of it has been going on for a while, a worker is woken, and both take
+//! operations from the same deque. Reads are copied by both at once. Writes to one file take turns at its lock, so they
+//! are the worker's, and the issuer gathers and retires meanwhile; it takes one back only when the worker does not get
+//! on with it.
 
+use std::io;
 use std::time::Duration;
 
 use super::inline::InlineQueue;
 use super::target::{Targets, now_ns};
-use super::uring::UringQueue;
-use super::{Action, Done, IoQueue, Op, QueueLimits, Waiter};
+use super::{Action, Done, IoQueue, Op, QueueLimits, Sharing, Waiter, sync};
+use crate::workers::Workers;
 
-/// Bytes from which a read is large: copying them takes several times what handing them over does (25-50 us).
-const LARGE: usize = 512 << 10;
+/// Bytes from which an operation is worth another core by itself: copying them takes ten times what an awake worker
+/// needs to take it up.
+const WORTH: u64 = 32 << 10;
 
-/// Inline calls, and a ring for what would be worth another core.
+/// Operations from which a batch of small ones is.
+const MANY: usize = 4;
+
+/// Bytes of a batch of several that pay for waking the worker: copying them takes 100 us.
+const LARGE: u64 = 1 << 20;
+
+/// Bytes in a stream of worthwhile batches after which the worker is woken: about a millisecond of copying.
+const STREAM: u64 = 4 << 20;
+
+/// The stream has ended after so many nanoseconds without a worthwhile batch.
+const STREAM_GAP: u64 = 1_000_000;
+
+/// How long the issuer waits for the worker before it takes operations back.
+const PATIENCE: Duration = Duration::from_micros(200);
+
+/// Inline calls, shared with a worker where that pays.
 pub(super) struct ShareQueue {
     inline: InlineQueue,
-    ring: UringQueue,
-    /// The large read of this submission that the caller does by itself.
-    own: Option<Op>,
+    worker: Workers<Op, Done>,
+    waiter: Waiter,
+    pushed: Vec<Op>,
+    stream: Stream,
+    /// Others may wait for completions without the queue, so that nothing must be left for [`IoQueue::wait`] to do.
+    shared: bool,
+    /// Something is on offer that the issuer should run unless the worker takes it first.
+    helps: bool,
 }
 
-impl ShareQueue {
-    pub(super) fn new(targets: Targets, ring: UringQueue) -> Self {
-        Self { inline: InlineQueue::new(targets), ring, own: None }
+/// How much worthwhile work has come without a pause.
+#[derive(Debug, Default)]
+struct Stream {
+    bytes: u64,
+    last: u64,
+}
+
+impl Stream {
+    /// Notes `bytes` at `now`; true when the stream is long enough to wake the worker.
+    fn note(&mut self, bytes: u64, now: u64) -> bool {
+        if now.saturating_sub(self.last) > STREAM_GAP {
+            self.bytes = 0;
+        }
+        self.last = now;
+        self.bytes += bytes;
+        self.bytes >= STREAM
     }
 }
 
-fn is_large_read(op: &Op) -> bool {
-    match &op.action {
-        Action::Read(bufs) => bufs.iter().map(|buf| buf.len()).sum::<usize>() >= LARGE,
-        _ => false,
+impl ShareQueue {
+    pub(super) fn new(targets: Targets, sharing: Sharing) -> io::Result<Self> {
+        let for_worker = targets.clone();
+        let shared = sharing == Sharing::Shared;
+        let worker = Workers::new(shared, move |op| sync::run(&for_worker, op))?;
+        let waiter = Waiter::new(worker.event())?;
+        Ok(Self {
+            inline: InlineQueue::new(targets),
+            worker,
+            waiter,
+            pushed: Vec::new(),
+            stream: Stream::default(),
+            shared,
+            helps: false,
+        })
+    }
+
+    fn offer(&mut self, op: Op) {
+        self.helps |= self.shared || matches!(op.action, Action::Read(_));
+        self.worker.offer(op);
+    }
+
+    /// The issuer's own share: all that the worker does not take first.
+    fn help(&mut self) {
+        self.helps = false;
+        while let Some(op) = self.worker.take_back() {
+            self.inline.run(op);
+        }
     }
 }
 
@@ -41,47 +102,65 @@ impl IoQueue for ShareQueue {
     }
 
     fn push(&mut self, op: Op) {
-        if !is_large_read(&op) {
-            self.inline.push(op);
-        } else if self.own.is_none() {
-            self.own = Some(op);
-        } else {
+        if self.worker.is_awake() && op.action.bytes() >= WORTH {
             // At once, so that it is under way while the caller prepares the next one.
-            self.ring.push(op);
-            self.ring.submit();
+            self.offer(op);
+        } else {
+            self.pushed.push(op);
         }
     }
 
     fn submit(&mut self) {
-        self.inline.submit();
-        if let Some(op) = self.own.take() {
-            self.inline.push(op);
-            self.inline.submit();
+        let bytes: u64 = self.pushed.iter().map(|op| op.action.bytes()).sum();
+        let worth = bytes >= WORTH || self.pushed.len() >= MANY;
+        if worth && !self.worker.is_awake() {
+            let large = bytes >= LARGE && self.pushed.len() > 1;
+            if self.stream.note(bytes, now_ns()) || large {
+                self.worker.wake();
+            }
+        }
+        let share = worth && self.worker.is_awake();
+        for op in std::mem::take(&mut self.pushed) {
+            if share {
+                self.offer(op);
+            } else {
+                self.inline.run(op);
+            }
+        }
+        if self.helps {
+            self.help();
         }
     }
 
     fn reap(&mut self, done: &mut Vec<Done>) -> usize {
-        let here = self.inline.reap(done);
-        if self.ring.in_flight() == 0 {
-            return here;
+        if self.shared && self.worker.has_finished() {
+            // Before looking, so that what ends meanwhile is told of again.
+            self.worker.unlisten();
         }
-        here + self.ring.reap(done)
+        self.inline.reap(done) + self.worker.reap(done)
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
-        if self.inline.in_flight() > 0 || self.own.is_some() {
-            self.submit();
-        } else {
-            self.ring.wait(timeout);
+        self.submit();
+        if self.inline.in_flight() > 0 || self.worker.out() == 0 {
+            return;
         }
+        if self.worker.spin(timeout.map_or(PATIENCE, |limit| limit.min(PATIENCE))) {
+            return;
+        }
+        self.help();
+        if self.inline.in_flight() == 0 && self.worker.listen() {
+            self.waiter.wait(timeout);
+        }
+        self.worker.unlisten();
     }
 
     fn waiter(&self) -> Option<Waiter> {
-        self.ring.waiter()
+        Some(self.waiter.clone())
     }
 
     fn in_flight(&self) -> usize {
-        self.inline.in_flight() + self.ring.in_flight() + usize::from(self.own.is_some())
+        self.pushed.len() + self.inline.in_flight() + self.worker.out()
     }
 
     fn now(&self) -> u64 {
@@ -92,10 +171,11 @@ impl IoQueue for ShareQueue {
         true
     }
 
+    fn works_beside(&self) -> bool {
+        self.worker.is_awake()
+    }
+
     fn describe(&self) -> String {
-        format!(
-            "{}; of several large reads at once, all but one by io_uring",
-            self.inline.describe()
-        )
+        format!("{}; deep queues shared with a worker on another core", self.inline.describe())
     }
 }

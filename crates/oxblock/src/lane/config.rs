@@ -34,6 +34,9 @@ pub(crate) struct Tuning {
     pub window_blocks: u32,
     /// Start each read as soon as it is queued.
     pub eager_reads: bool,
+    /// Operations whose end is dealt with in one go. A device that ends many at once would have nothing to do while all of
+    /// them are verified: so the caller gets the first ones, and can send its next requests, before the last.
+    pub reaped: usize,
     /// Freed segments whose space is kept for the next writes; that of further ones goes back to the backing store.
     pub warm_segments: usize,
 }
@@ -44,10 +47,11 @@ impl Tuning {
         let capacity = u64::from(segment_blocks) * u64::from(segments);
         Self {
             tail_blocks: (capacity / 16).clamp(u64::from(segment_blocks), 65536),
-            gather_depth: 1,
+            gather_depth: if cheap_reads { 1 } else { 2 },
             record_depth: 32,
             window_blocks: if cheap_reads { 1 } else { 512 },
             eager_reads: !cheap_reads,
+            reaped: if cheap_reads { usize::MAX } else { 4 },
             // A quarter of the volume, but no more than 4 GiB.
             warm_segments: (segments as usize / 4).min((1 << 20) / segment_blocks as usize).max(16),
         }

@@ -25,7 +25,7 @@ impl Lane {
             if stepped {
                 self.queue.submit();
             }
-            if !reaped && !stepped {
+            if !(reaped || stepped) || !(self.done.is_empty() || self.out.is_empty()) {
                 break;
             }
         }
@@ -36,7 +36,7 @@ impl Lane {
 
     /// Blocks until something can be reaped or `timeout` has passed.
     pub fn wait(&mut self, timeout: Option<Duration>) {
-        if self.out.is_empty() {
+        if self.out.is_empty() && self.done.is_empty() {
             self.queue.wait(timeout);
         }
     }
@@ -44,6 +44,7 @@ impl Lane {
     /// True when requests, or work that they began, are under way.
     pub fn busy(&self) -> bool {
         self.queue.in_flight() > 0
+            || !self.done.is_empty()
             || self.writes.open() > 0
             || self.rmws.open() > 0
             || self.reads.open() > 0
@@ -59,14 +60,19 @@ impl Lane {
         !self.writes.incoming.is_empty()
             && self.begun()
             && self.queue.in_flight() == 0
+            && self.done.is_empty()
             && self.point.idle()
             && !self.cleaning()
     }
 
     fn reap(&mut self) -> bool {
-        let mut done = std::mem::take(&mut self.done);
-        let any = self.queue.reap(&mut done) > 0;
-        for done in done.drain(..) {
+        if self.done.is_empty() {
+            self.queue.reap(&mut self.done);
+            self.done.reverse();
+        }
+        let any = !self.done.is_empty();
+        for _ in 0..self.tuning.reaped {
+            let Some(done) = self.done.pop() else { break };
             let (class, number) = classify(done.tag);
             match class {
                 Class::Record => self.record_written(number, done),
@@ -78,7 +84,6 @@ impl Lane {
                 Class::Discard => self.discarded(number),
             }
         }
-        self.done = done;
         any
     }
 

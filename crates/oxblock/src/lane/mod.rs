@@ -57,7 +57,7 @@ pub(crate) struct Lane {
     /// Why nothing can be written any more.
     pub latched: Option<Error>,
     pub counters: Counters,
-    /// Scratch for reaping; kept for its capacity.
+    /// Operations that have ended and are not dealt with yet, the first one last.
     done: Vec<Done>,
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct Record {
     pub soils: usize,
     /// Header and payload, once written.
     pub bufs: Bufs,
+    /// What a payload of the lane's own was cut from.
+    pub rest: Option<Buf>,
 }
 
 impl Record {
@@ -103,6 +105,8 @@ pub(crate) struct Log {
     /// Vectors to use again.
     spare_entries: Vec<Vec<Entry>>,
     spare_parts: Vec<Vec<Part>>,
+    /// Payloads of the lane's own to use again, each large enough for any record.
+    spare_payloads: Vec<Buf>,
 }
 
 impl Log {
@@ -123,6 +127,7 @@ impl Log {
             spare: Default::default(),
             spare_entries: Vec::new(),
             spare_parts: Vec::new(),
+            spare_payloads: Vec::new(),
         }
     }
 
@@ -148,6 +153,19 @@ impl Log {
 
     pub fn parts(&mut self) -> Vec<Part> {
         self.spare_parts.pop().unwrap_or_default()
+    }
+
+    /// Memory for the largest payload, for records that the lane itself fills.
+    pub fn payload_buf(&mut self) -> Buf {
+        self.spare_payloads.pop().unwrap_or_else(|| Buf::new(MAX_RECORD_PAYLOAD * BLOCK_SIZE))
+    }
+
+    /// Takes back what [`payload_buf`](Self::payload_buf) gave, in its two parts.
+    pub fn recycle_payload(&mut self, mut payload: Buf, rest: Buf) {
+        const KEEP: usize = 8;
+        if self.spare_payloads.len() < KEEP && payload.join(rest).is_ok() {
+            self.spare_payloads.push(payload);
+        }
     }
 
     fn header_buf(&mut self, blocks: usize) -> Buf {
@@ -213,6 +231,8 @@ pub(crate) struct Draft {
     pub parts: Vec<Part>,
     /// The payload, in the order of the entries.
     pub payload: Bufs,
+    /// What the payload was cut from, if it is from [`Log::payload_buf`].
+    pub rest: Option<Buf>,
 }
 
 impl Lane {
@@ -315,7 +335,7 @@ impl Lane {
 
     /// Gives a drafted record its sequence number and its place and sends it. The stream's open segment has room for it.
     pub fn append(&mut self, draft: Draft) -> u64 {
-        let Draft { kind, stream, continues, durable, entries, parts, payload } = draft;
+        let Draft { kind, stream, continues, durable, entries, parts, payload, rest } = draft;
         let Some(segment) = self.log.head(stream) else {
             unreachable!("append to stream {stream} without a segment")
         };
@@ -333,6 +353,9 @@ impl Lane {
         self.counters.records += 1;
         self.counters.atomic_groups += u64::from(continues);
         self.counters.log_blocks += u64::from(header_blocks + payload_blocks);
+        if stream != STREAM_RELOCATE {
+            self.pace_spend(u64::from(header_blocks + payload_blocks));
+        }
 
         let mut header = self.log.header_buf(header_len);
         encode(
@@ -381,6 +404,7 @@ impl Lane {
             at: 0,
             soils,
             bufs: Bufs::new(),
+            rest,
         });
         self.queue.push(Op {
             tag: tag(Class::Record, sequence),

@@ -257,7 +257,7 @@ impl Lane {
         let fit = self.prepare(STREAM_MAP, Kind::Map, 0)?;
         let count = fit.min(self.map.unplaced());
         let first = self.next_payload(STREAM_MAP, count);
-        let mut payload = Buf::new(count * BLOCK_SIZE);
+        let (mut payload, rest) = self.map_payload(count);
         let mut entries = self.log.entries();
         for (addr, out) in (first..).zip(payload.chunks_exact_mut(BLOCK_SIZE)) {
             let csum = &self.geometry.csum;
@@ -266,7 +266,7 @@ impl Lane {
             self.segments.placed(placed.old, addr, placed.alive);
             entries.push(Entry { id: placed.key.identity(), csum: placed.csum, aux: 0 });
         }
-        Some(self.append_map(entries, payload))
+        Some(self.append_map(entries, payload, rest))
     }
 
     /// Address that the first of `count` payload blocks of the stream's next record will have.
@@ -279,7 +279,14 @@ impl Lane {
         self.segments.addr(segment, self.segments.at(segment).written) + header
     }
 
-    fn append_map(&mut self, entries: Vec<Entry>, payload: Buf) -> u64 {
+    /// Memory for `count` nodes, and what it was cut from.
+    fn map_payload(&mut self, count: usize) -> (Buf, Buf) {
+        let mut payload = self.log.payload_buf();
+        let rest = payload.split_off(count * BLOCK_SIZE);
+        (payload, rest)
+    }
+
+    fn append_map(&mut self, entries: Vec<Entry>, payload: Buf, rest: Buf) -> u64 {
         self.counters.map_blocks += entries.len() as u64;
         let parts = self.log.parts();
         let payload: Bufs = smallvec::smallvec![payload];
@@ -292,6 +299,7 @@ impl Lane {
             entries,
             parts,
             payload,
+            rest: Some(rest),
         })
     }
 
@@ -326,13 +334,14 @@ impl Lane {
 
     fn place_table_nodes(&mut self, level: u8, nodes: &[u32]) -> u64 {
         let first = self.next_payload(STREAM_MAP, nodes.len());
-        let mut payload = Buf::new(nodes.len() * BLOCK_SIZE);
+        let (mut payload, rest) = self.map_payload(nodes.len());
         let mut entries = self.log.entries();
         let places = (first..).zip(nodes);
         for ((addr, index), out) in places.zip(payload.chunks_exact_mut(BLOCK_SIZE)) {
             if level == 0 {
                 use zerocopy::IntoBytes;
                 let table = self.segments.table_entries(*index);
+                out.fill(0);
                 if let Some(target) = out.get_mut(..size_of_val(table.as_slice())) {
                     target.copy_from_slice(table.as_bytes());
                 }
@@ -345,7 +354,7 @@ impl Lane {
             self.segments.table_moved(old.addr, addr);
             entries.push(Entry { id, csum, aux: 0 });
         }
-        self.append_map(entries, payload)
+        self.append_map(entries, payload, rest)
     }
 
     /// Everything that the checkpoint points to is durable: now the superblock.
@@ -375,7 +384,8 @@ impl Lane {
             .collect();
         reserve.extend(self.segments.reserve());
         let wanted = self.reserve_target().saturating_sub(self.segments.reserved());
-        let chosen = self.segments.choose_reserve(wanted.min(MAX_RESERVE - reserve.len()));
+        let wanted = wanted.min(MAX_RESERVE - reserve.len());
+        let chosen = self.segments.choose_reserve(wanted, frozen.sequence);
         reserve.extend(&chosen);
         let point = Checkpoint {
             generation: self.point.durable.generation,

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use smallvec::smallvec;
 
-use crate::device::{Action, Buf, Bufs, Done, Op};
+use crate::device::{Action, Buf, Done, Op};
 use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_PAYLOAD};
 use crate::format::pointer::identity;
 use crate::format::record::{Entry, Header, Kind, claimed_blocks, decode};
@@ -43,6 +43,8 @@ struct Open {
 #[derive(Debug)]
 struct Victim {
     segment: u32,
+    /// What was live in it when it was chosen, in blocks.
+    live: u32,
     /// Next block to look at.
     at: u32,
     /// What has been read of it, from block `start` on.
@@ -72,10 +74,6 @@ pub(crate) struct Cleaner {
     walked: VecDeque<(u32, u64, u64)>,
     /// The last record that moved something.
     moved: u64,
-    /// What the payloads of moving records were cut from, in the order of the records.
-    tails: VecDeque<Buf>,
-    /// Payload buffers to use again.
-    spare: Vec<Buf>,
     /// Memory of a victim's window that the window does not use now.
     rest: Option<Buf>,
 }
@@ -95,7 +93,7 @@ impl Lane {
         (low * blocks, (low + span) * blocks)
     }
 
-    /// Blocks were written: cleaning owes its share.
+    /// Blocks went to the log that cleaning did not put there: it owes its share.
     pub fn pace_spend(&mut self, blocks: u64) {
         let (low, high) = self.watermarks();
         let available = self.available();
@@ -109,11 +107,8 @@ impl Lane {
             blocks as f64,
             f64::from(self.segments.blocks()),
         );
-        let live = self
-            .cleaner
-            .victim
-            .as_ref()
-            .map_or(0.5, |victim| f64::from(self.segments.at(victim.segment).live) / segment);
+        let live =
+            self.cleaner.victim.as_ref().map_or(0.5, |victim| f64::from(victim.live) / segment);
         let cost = live / (1.0 - live).max(0.05);
         let owed = self.cleaner.owed + blocks * cost.max(0.1) * 2.0 * pressure;
         self.cleaner.owed = owed.min(2.0 * segment);
@@ -158,6 +153,7 @@ impl Lane {
             }
             self.cleaner.victim = chosen.map(|segment| Victim {
                 segment,
+                live: self.segments.at(segment).live,
                 at: 0,
                 window: None,
                 start: 0,
@@ -400,10 +396,7 @@ impl Lane {
             return Ok(Moved::Later);
         }
         let cleaner = &mut self.cleaner;
-        let spare = &mut cleaner.spare;
-        let payload = cleaner.payload.get_or_insert_with(|| {
-            spare.pop().unwrap_or_else(|| Buf::new(MAX_RECORD_PAYLOAD * BLOCK_SIZE))
-        });
+        let payload = cleaner.payload.get_or_insert_with(|| self.log.payload_buf());
         let at = cleaner.entries.len() * BLOCK_SIZE;
         if let Some(target) = payload.get_mut(at..at + BLOCK_SIZE) {
             target.copy_from_slice(data);
@@ -458,11 +451,7 @@ impl Lane {
         let sent = fit.min(count);
         let tail = payload.split_off(sent * BLOCK_SIZE);
         if sent < count {
-            let mut next = self
-                .cleaner
-                .spare
-                .pop()
-                .unwrap_or_else(|| Buf::new(MAX_RECORD_PAYLOAD * BLOCK_SIZE));
+            let mut next = self.log.payload_buf();
             let len = (count - sent) * BLOCK_SIZE;
             if let (Some(to), Some(from)) = (next.get_mut(..len), tail.get(..len)) {
                 to.copy_from_slice(from);
@@ -470,7 +459,6 @@ impl Lane {
             self.cleaner.payload = Some(next);
             self.cleaner.entries = entries.split_off(sent);
         }
-        self.cleaner.tails.push_back(tail);
         self.counters.relocated_blocks += entries.len() as u64;
         let parts = self.log.parts();
         self.cleaner.moved = self.append(Draft {
@@ -481,18 +469,9 @@ impl Lane {
             entries,
             parts,
             payload: smallvec![payload],
+            rest: Some(tail),
         });
         true
-    }
-
-    /// A relocation is applied; its payload comes back, and records retire in the order in which they were sent.
-    pub fn relocated(&mut self, bufs: Bufs) {
-        let (payload, tail) = (bufs.into_iter().next(), self.cleaner.tails.pop_front());
-        if let (Some(mut payload), Some(tail)) = (payload, tail)
-            && payload.join(tail).is_ok()
-        {
-            self.cleaner.spare.push(payload);
-        }
     }
 
     /// Judges walked segments once all that was moved out of them is applied: what still lives there then is nodes that

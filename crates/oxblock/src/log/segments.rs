@@ -6,6 +6,8 @@
 //!  checkpoint's reserve  takes it     replaced    any more        no reader is left, discard done
 //! ```
 //!
+//! The checkpoint that frees a pending segment may name it on its own reserve list: Pending ──► Reserved.
+//!
 //! A segment is reused only when no durable state can need it: the checkpoint that is durable does not point into it
 //! (`frozen_live == 0`), neither does the live map (`live == 0`), the segment table is elsewhere (`table == 0`), no
 //! record in it is part of the tail that recovery replays (`sealed <= sequence of the checkpoint`), and no read is in
@@ -421,10 +423,15 @@ impl Segments {
             .collect()
     }
 
-    /// Free segments for the reserve list of the running checkpoint, up to `count`. They count as reserved, but may be
-    /// opened only after [`extend_reserve`](Self::extend_reserve).
-    pub fn choose_reserve(&mut self, count: usize) -> Vec<u32> {
-        let mut chosen = Vec::with_capacity(count.min(self.free()));
+    /// Segments for the reserve list of the running checkpoint, which covers all records up to `sequence`: up to `count`.
+    /// They count as reserved, but may be opened only after [`extend_reserve`](Self::extend_reserve). Those that this
+    /// very checkpoint frees are as good as free ones, since none is opened before it is durable; they come first, for
+    /// the backing store has their space.
+    pub fn choose_reserve(&mut self, count: usize, sequence: u64) -> Vec<u32> {
+        let mut chosen = self.take_pending(count, State::Reserved, sequence);
+        for id in &chosen {
+            self.soil(*id);
+        }
         while chosen.len() < count
             && let Some(id) = self.warm.pop().or_else(|| self.cold.pop())
         {
@@ -442,7 +449,13 @@ impl Segments {
     /// The checkpoint that covers all records up to `sequence` is durable: returns the segments that nothing can need
     /// any more. They are being discarded until [`release`](Self::release).
     pub fn reap_pending(&mut self, sequence: u64) -> Vec<u32> {
-        let mut reaped = Vec::new();
+        self.take_pending(usize::MAX, State::Discarding, sequence)
+    }
+
+    /// Up to `count` of the pending segments that nothing can need once a checkpoint up to `sequence` is durable; they go
+    /// over to `next`.
+    fn take_pending(&mut self, count: usize, next: State, sequence: u64) -> Vec<u32> {
+        let mut taken = Vec::new();
         let mut pending = std::mem::take(&mut self.pending);
         pending.retain(|id| {
             let segment = self.at_mut(*id);
@@ -453,14 +466,15 @@ impl Segments {
                 return false;
             }
             let free = segment.frozen_live == 0 && segment.sealed <= sequence && segment.pins == 0;
-            if free {
-                segment.state = State::Discarding;
-                reaped.push(*id);
+            let take = free && taken.len() < count;
+            if take {
+                segment.state = next;
+                taken.push(*id);
             }
-            !free
+            !take
         });
         self.pending = pending;
-        reaped
+        taken
     }
 
     /// The segment's discard is done, or was not wanted.

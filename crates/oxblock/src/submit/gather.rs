@@ -12,6 +12,9 @@ use crate::lane::{Lane, Waiter};
 use crate::log::append::{Draft, Part, STREAM_DATA};
 use crate::submit::write::{Item, Scan};
 
+/// The least requests of a record that is kept small so that another can be got ready beside it.
+const SHARE_MIN: usize = 8;
+
 /// What gathering came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
@@ -46,7 +49,7 @@ impl Lane {
         if self.latched.is_some() || !self.begun() {
             return false;
         }
-        self.log.flying < self.tuning.gather_depth
+        self.log.flying < self.tuning.gather_depth + usize::from(self.queue.works_beside())
             || (self.log.flying < self.tuning.record_depth && self.full_record_waits())
     }
 
@@ -85,7 +88,9 @@ impl Lane {
         let mut leaves = self.map.record_leaves();
         let mut continues = false;
         let mut any_fua = false;
-        while entries.len() < limit {
+        // With a worker beside, half of what is open is under way while the other half is got ready.
+        let share = if self.queue.works_beside() { self.writes.open() / 2 } else { usize::MAX };
+        while entries.len() < limit && parts.len() < share.max(SHARE_MIN) {
             let Some(Item::Data { write, block, mut buf, fua, atomic }) = self.pop_data() else {
                 break;
             };
@@ -130,13 +135,20 @@ impl Lane {
             return self.skip_rest(STREAM_DATA, group);
         }
         self.prefetch(&entries);
-        let blocks = entries.len() as u64;
-        self.counters.written_blocks += blocks;
-        self.pace_spend(blocks);
+        self.counters.written_blocks += entries.len() as u64;
         let durable = any_fua && self.log.durable == self.log.next - 1;
         let kind = Kind::Data;
         let stream = STREAM_DATA;
-        self.append(Draft { kind, stream, continues, durable, entries, parts, payload });
+        self.append(Draft {
+            kind,
+            stream,
+            continues,
+            durable,
+            entries,
+            parts,
+            payload,
+            rest: None,
+        });
         if continues { Outcome::Continues } else { Outcome::Sent }
     }
 
@@ -217,6 +229,7 @@ impl Lane {
             entries,
             parts,
             payload: Bufs::new(),
+            rest: None,
         });
         Outcome::Sent
     }
