@@ -11,6 +11,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -19,6 +20,9 @@ use serde_json::Value;
 const RANGE: u64 = 1 << 30;
 /// The volume is larger, so that a short run meets no cleaning: that is measured by itself.
 const VOLUME: u64 = 6 << 30;
+
+/// Time for a disk to come to rest after it was filled.
+const SETTLE: Duration = Duration::from_secs(2);
 
 struct Options {
     dirs: Vec<PathBuf>,
@@ -105,6 +109,8 @@ fn compare(file: &Path, options: &Options) -> Result<()> {
             create(file, VOLUME)?;
             if cell.rw.contains("read") {
                 run(file, &fill_job(RANGE))?;
+                // A disk goes on with what it was given; fio did not have that behind its back.
+                std::thread::sleep(SETTLE);
             }
             ours.push(run(file, &job)?);
         }
