@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use oxblock::device::sim::SimQueue;
-use oxblock::device::{Action, Done, IoQueue, Op, QueueLimits, Waiter};
+use oxblock::device::{Action, Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
 /// A fault of the harness on purpose, to prove that the checker can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,13 +44,19 @@ impl IoQueue for Probe {
     fn push(&mut self, mut op: Op) {
         match (&mut op.action, self.sabotage) {
             (Action::Flush, Sabotage::DropFlushes) => {
-                self.ready.push(Done { tag: op.tag, bufs: Default::default(), result: Ok(()) });
+                let done =
+                    Done { tag: op.tag, bufs: Default::default(), work: None, result: Ok(()) };
+                self.ready.push(done);
                 return;
             }
             (Action::Write { durable, .. }, Sabotage::DropDurable) => *durable = false,
             _ => {}
         }
         self.inner.push(op);
+    }
+
+    fn run(&mut self, job: Job) {
+        self.inner.run(job);
     }
 
     fn submit(&mut self) {

@@ -74,7 +74,7 @@ fn the_shared_ring_conforms() {
 fn shared_with_a_worker(path: PathBuf, size: u64, sharing: Sharing) -> Box<dyn IoQueue + Send> {
     std::fs::write(&path, vec![0; size as usize]).unwrap();
     let mut queue = open_devices(&[path], &options(DeviceCall::Auto, sharing)).unwrap().queue;
-    assert!(queue.describe().contains("shared with a worker"), "{}", queue.describe());
+    assert!(queue.describe().contains("shared with workers"), "{}", queue.describe());
     if size >= 4 << 20 {
         for tag in 0..4 {
             let action = Action::Read(smallvec::smallvec![Buf::new(1 << 20)]);

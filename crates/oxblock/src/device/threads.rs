@@ -13,24 +13,23 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::crew::Task;
 use super::target::{Targets, now_ns};
-use super::{Done, IoQueue, Op, QueueLimits, Waiter, sync};
+use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
 /// The most threads: what keeps a disk busy. More are only started while all others are at work.
 const THREADS_MAX: usize = 16;
 
 /// A queue on a pool of threads.
-#[derive(Debug)]
 pub(super) struct ThreadQueue {
     pool: Arc<Pool>,
     workers: Vec<JoinHandle<()>>,
-    pushed: Vec<Op>,
+    pushed: Vec<Task>,
     in_flight: usize,
     waiter: Waiter,
 }
 
 /// What the queue shares with its workers.
-#[derive(Debug)]
 struct Pool {
     targets: Targets,
     state: Mutex<State>,
@@ -38,9 +37,9 @@ struct Pool {
     event: Arc<OwnedFd>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
-    waiting: VecDeque<Op>,
+    waiting: VecDeque<Task>,
     finished: Vec<Done>,
     idle: usize,
     closing: bool,
@@ -53,7 +52,7 @@ impl ThreadQueue {
     /// When no event descriptor or no thread is to be had.
     pub(super) fn new(targets: Targets) -> io::Result<Self> {
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let waiter = Waiter::new(Arc::clone(&event))?;
+        let waiter = Waiter::new([Arc::clone(&event)])?;
         let pool = Pool { targets, state: Mutex::default(), work: Condvar::new(), event };
         let mut queue = Self {
             pool: Arc::new(pool),
@@ -85,14 +84,14 @@ impl Pool {
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(op) = state.waiting.pop_front() {
+            if let Some(task) = state.waiting.pop_front() {
                 drop(state);
-                let done = sync::run(&self.targets, op);
+                let done = task.run(&self.targets);
                 state = self.lock();
                 if state.finished.is_empty() {
                     // Cannot fail: the counter is far from its limit, and it is ours. Under the lock, so that the
                     // descriptor always tells what `finished` holds.
-                    rustix::io::write(&*self.event, &event_count()).ok();
+                    rustix::io::write(&*self.event, &super::event_count()).ok();
                 }
                 state.finished.push(done);
             } else if state.closing {
@@ -106,11 +105,6 @@ impl Pool {
     }
 }
 
-#[expect(clippy::host_endian_bytes, reason = "the kernel reads a native integer")]
-fn event_count() -> [u8; 8] {
-    1u64.to_ne_bytes()
-}
-
 impl IoQueue for ThreadQueue {
     fn limits(&self) -> &[QueueLimits] {
         &self.pool.targets.limits
@@ -118,7 +112,12 @@ impl IoQueue for ThreadQueue {
 
     fn push(&mut self, op: Op) {
         self.in_flight += 1;
-        self.pushed.push(op);
+        self.pushed.push(Task::Op(op));
+    }
+
+    fn run(&mut self, job: Job) {
+        self.in_flight += 1;
+        self.pushed.push(Task::Job(job));
     }
 
     fn submit(&mut self) {
