@@ -119,6 +119,8 @@ impl World {
             read_only,
             rollback,
             map_cache_bytes: self.plan.map_cache,
+            policy: self.plan.policy,
+            costs: Some(self.plan.costs),
             ..OpenOptions::default()
         };
         let queue = Probe::new(self.disk.queue(), self.sabotage);

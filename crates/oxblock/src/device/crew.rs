@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::target::{Targets, now_ns};
-use super::{Done, Job, Op, Sharing, sync};
+use super::{Done, Job, Op, sync};
 use crate::workers::{Claim, Workers};
 
 /// Work from which a task is worth another core: ten times what an awake worker needs to take it up.
@@ -71,8 +71,6 @@ pub(super) struct Crew {
     stream: Stream,
     targets: Targets,
     event: Arc<OwnedFd>,
-    /// Others may wait for the event without the queue, so nothing may be left for [`Crew::wait`] to do.
-    shared: bool,
 }
 
 impl Crew {
@@ -80,21 +78,26 @@ impl Crew {
     ///
     /// # Errors
     /// When no event descriptor is to be had.
-    pub(super) fn new(targets: Targets, sharing: Sharing) -> io::Result<Self> {
+    pub(super) fn new(targets: Targets) -> io::Result<Self> {
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let shared = sharing == Sharing::Shared;
         let (signal, on) = (Arc::clone(&event), targets.clone());
         let tell = move || {
             // It fails only when it is full of signals already.
             rustix::io::write(&*signal, &super::event_count()).ok();
         };
-        let workers = Workers::new(shared, tell, move |task: Task| task.run(&on));
-        Ok(Self { workers, stream: Stream::default(), targets, event, shared })
+        let workers = Workers::new(tell, move |task: Task| task.run(&on));
+        Ok(Self { workers, stream: Stream::default(), targets, event })
     }
 
-    /// Polls readable when tasks may have finished.
+    /// Polls readable when tasks may have finished, for whoever [blocks](Self::block) by it.
     pub(super) fn event(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.event)
+    }
+
+    /// The same for those who wait without the queue.
+    pub(super) fn event_for_others(&self) -> Arc<OwnedFd> {
+        self.workers.tell_always();
+        self.event()
     }
 
     /// True while a worker looks for tasks.
@@ -153,7 +156,7 @@ impl Crew {
         if self.workers.out() == 0 || !self.workers.has_finished() {
             return 0;
         }
-        if self.shared {
+        if self.workers.tells_always() {
             // Before looking, so that what ends meanwhile is told of again.
             clear(&self.event);
         }

@@ -24,6 +24,7 @@ pub(super) struct ShareQueue {
     waiter: Waiter,
     pushed: Vec<Op>,
     ready: Vec<Done>,
+    /// Others may wait without the queue, so nothing may be left for [`IoQueue::wait`] to do.
     shared: bool,
     /// Something is on offer that the issuer should run unless a worker takes it first.
     helps: bool,
@@ -35,7 +36,7 @@ impl ShareQueue {
     /// # Errors
     /// When no event descriptor is to be had.
     pub(super) fn new(targets: Targets, sharing: Sharing) -> io::Result<Self> {
-        let crew = Crew::new(targets.clone(), sharing)?;
+        let crew = Crew::new(targets.clone())?;
         let waiter = Waiter::new([crew.event()])?;
         let shared = sharing == Sharing::Shared;
         let (pushed, ready) = (Vec::new(), Vec::new());
@@ -114,6 +115,7 @@ impl IoQueue for ShareQueue {
     }
 
     fn waiter(&self) -> Option<Waiter> {
+        self.crew.event_for_others();
         Some(self.waiter.clone())
     }
 

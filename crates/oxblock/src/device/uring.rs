@@ -65,7 +65,7 @@ impl UringQueue {
             kernel: 0,
             ready: VecDeque::new(),
             poller: Poller::default(),
-            crew: Crew::new(targets.clone(), sharing)?,
+            crew: Crew::new(targets.clone())?,
             shared: sharing == Sharing::Shared,
             targets,
         })
@@ -201,10 +201,14 @@ impl UringQueue {
         if found || !self.ready.is_empty() {
             return;
         }
-        match self.waiter() {
-            Some(waiter) => self.crew.block(|| waiter.wait(timeout)),
+        let waiter = self
+            .ring
+            .descriptor()
+            .and_then(|ring| Waiter::new([Arc::new(ring), self.crew.event()]));
+        match waiter {
+            Ok(waiter) => self.crew.block(|| waiter.wait(timeout)),
             // Without a descriptor to spare the caller comes round again.
-            None => std::thread::yield_now(),
+            Err(_) => std::thread::yield_now(),
         }
     }
 }
@@ -295,7 +299,8 @@ impl IoQueue for UringQueue {
 
     fn waiter(&self) -> Option<Waiter> {
         // Without a descriptor to spare, callers fall back on `wait`.
-        Waiter::new([Arc::new(self.ring.descriptor().ok()?), self.crew.event()]).ok()
+        let others = self.crew.event_for_others();
+        Waiter::new([Arc::new(self.ring.descriptor().ok()?), others]).ok()
     }
 
     fn in_flight(&self) -> usize {

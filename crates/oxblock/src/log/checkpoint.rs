@@ -300,6 +300,7 @@ impl Lane {
             parts,
             payload,
             rest: Some(rest),
+            summing: None,
         })
     }
 

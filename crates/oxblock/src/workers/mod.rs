@@ -14,6 +14,10 @@
 //! waits for the jobs that are being run and for those on offer, so nothing that a job owns is freed under a running
 //! call.
 
+mod cost;
+
+pub use cost::{HandOff, hand_off};
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::thread::JoinHandle;
@@ -59,16 +63,15 @@ struct Shared<J, D> {
     closing: AtomicBool,
     /// The issuer is about to block and wants to be told, or always does.
     listening: AtomicBool,
-    always: bool,
+    always: AtomicBool,
     tell: Box<dyn Fn() + Send + Sync>,
     run: Box<dyn Fn(J) -> D + Send + Sync>,
 }
 
 impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
     /// Workers that run `run`; threads are started when they are first woken. `tell` is called for finished jobs while the
-    /// issuer [listens](Self::listen), and with `always` for every one.
+    /// issuer [listens](Self::listen).
     pub fn new(
-        always: bool,
         tell: impl Fn() + Send + Sync + 'static,
         run: impl Fn(J) -> D + Send + Sync + 'static,
     ) -> Self {
@@ -80,7 +83,7 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
             awake: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             listening: AtomicBool::new(false),
-            always,
+            always: AtomicBool::new(false),
             tell: Box::new(tell),
             run: Box::new(run),
         };
@@ -186,6 +189,16 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
         }
     }
 
+    /// From now on `tell` is called for every job that finishes, since others than the issuer wait for it.
+    pub fn tell_always(&self) {
+        self.shared.always.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether that is so.
+    pub fn tells_always(&self) -> bool {
+        self.shared.always.load(Ordering::Relaxed)
+    }
+
     /// Wants to be told of the next job that finishes; false when there is one already. Ends with
     /// [`unlisten`](Self::unlisten).
     pub fn listen(&self) -> bool {
@@ -229,7 +242,7 @@ impl<J, D> Shared<J, D> {
     fn finish(&self, done: D) {
         self.finished.push(done);
         fence(Ordering::SeqCst);
-        if self.always || self.listening.load(Ordering::Relaxed) {
+        if self.listening.load(Ordering::Relaxed) || self.always.load(Ordering::Relaxed) {
             (self.tell)();
         }
     }

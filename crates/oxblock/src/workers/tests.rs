@@ -14,7 +14,7 @@ fn squares() -> (Workers<u64, u64>, Arc<AtomicU64>) {
         count.fetch_add(1, Ordering::Relaxed);
         job * job
     };
-    (Workers::new(false, || (), run), ran)
+    (Workers::new(|| (), run), ran)
 }
 
 /// Jobs of both sorts in turn.
@@ -93,7 +93,7 @@ fn a_worker_without_work_goes_to_sleep_and_can_be_woken() {
 fn a_listening_issuer_is_told() {
     let (told, hears) = std::sync::mpsc::channel();
     let tell = move || told.send(()).unwrap_or_default();
-    let mut workers = Workers::new(false, tell, |job: u64| {
+    let mut workers = Workers::new(tell, |job: u64| {
         std::thread::sleep(Duration::from_millis(job));
         job
     });
@@ -123,10 +123,10 @@ fn what_is_the_workers_is_not_taken_but_reclaimed() {
 fn dropping_ends_what_was_offered() {
     let (mut workers, ran) = squares();
     workers.wake();
+    let awake = workers.is_awake();
     for job in 0..1000 {
         workers.offer(job, claim(job));
     }
-    let awake = workers.is_awake();
     drop(workers);
     assert_eq!(ran.load(Ordering::Relaxed), if awake { 1000 } else { 0 });
 }
