@@ -123,10 +123,11 @@ fn what_is_the_workers_is_not_taken_but_reclaimed() {
 fn dropping_ends_what_was_offered() {
     let (mut workers, ran) = squares();
     workers.wake();
-    let awake = workers.is_awake();
+    // It may have gone to sleep again already; there is a thread, though.
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     for job in 0..1000 {
         workers.offer(job, claim(job));
     }
     drop(workers);
-    assert_eq!(ran.load(Ordering::Relaxed), if awake { 1000 } else { 0 });
+    assert_eq!(ran.load(Ordering::Relaxed), if cores > 1 { 1000 } else { 0 });
 }
