@@ -7,6 +7,8 @@
 
 use std::any::Any;
 
+use smallvec::SmallVec;
+
 use crate::complete::policy::{Cleared, CompletePolicy, EndFacts, cleared};
 use crate::csum::Csum;
 use crate::device::{Bufs, Done, Work};
@@ -34,6 +36,28 @@ pub(crate) fn verify(csum: &Csum, bio: &Bio, bufs: &Bufs) -> Vec<Mismatch> {
         }
     }
     bad
+}
+
+/// What a client thread has to verify of its read: the policy `issuer`, with several client threads on one volume.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    csum: Csum,
+    /// First byte in the buffer, first block, and the checksums from there on.
+    runs: Vec<(usize, u64, SmallVec<[u128; 1]>)>,
+}
+
+impl Claim {
+    /// Whether every block of `data` is what its pointer says. If not, the read must be made once more, by the engine.
+    pub fn holds(&self, data: &[u8]) -> bool {
+        self.runs.iter().all(|(start, block, expected)| {
+            let data = data.get(*start..).unwrap_or_default();
+            data.len() >= expected.len() * BLOCK_SIZE
+                && (*block..)
+                    .zip(data.chunks_exact(BLOCK_SIZE))
+                    .zip(expected)
+                    .all(|((block, data), sum)| self.csum.of(identity::data(block), data) == *sum)
+        })
+    }
 }
 
 /// The job.
@@ -82,9 +106,19 @@ impl Lane {
             self.run_job(Class::End, Box::new(work), cost);
             return;
         }
+        if !failed && self.leave_to_client(&bio) {
+            self.counters.client_ends += 1;
+            self.bio_done(bio, done.bufs, false, &[]);
+            return;
+        }
         self.counters.issuer_ends += 1;
         let bad = if failed { Vec::new() } else { verify(&self.geometry.csum, &bio, &done.bufs) };
         self.bio_done(bio, done.bufs, failed, &bad);
+    }
+
+    /// The claim on the blocks of a read, for its client.
+    pub fn claim(&self, runs: Vec<(usize, u64, SmallVec<[u128; 1]>)>) -> Claim {
+        Claim { csum: self.geometry.csum, runs }
     }
 
     /// The device write of a record has ended.

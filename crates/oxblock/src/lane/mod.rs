@@ -22,6 +22,7 @@ pub(crate) use tag::{Class, tag};
 use std::collections::VecDeque;
 
 use crate::complete::flush::Flushes;
+use crate::complete::verify::Claim;
 use crate::device::{Done, IoQueue};
 use crate::error::Error;
 use crate::format::superblock::Checkpoint;
@@ -55,6 +56,8 @@ pub(crate) struct Lane {
     pub point: Point,
     pub cleaner: Cleaner,
     pub out: VecDeque<Completion>,
+    /// What clients have to verify, by the tags of their requests, in the order of `out`.
+    pub claims: VecDeque<(u64, Claim)>,
     /// Why nothing can be written any more.
     pub latched: Option<Error>,
     pub counters: Counters,
@@ -99,6 +102,7 @@ impl Lane {
             point: Point::new(point),
             cleaner: Cleaner::default(),
             out: VecDeque::new(),
+            claims: VecDeque::new(),
             latched: None,
             counters: Counters::default(),
             jobs_sent: 0,

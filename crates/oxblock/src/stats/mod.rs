@@ -45,6 +45,8 @@ pub struct Counters {
     pub offloaded_sums: u64,
     /// Device operations of requests that the issuer dealt with.
     pub issuer_ends: u64,
+    /// Device reads that client threads verified by themselves.
+    pub client_ends: u64,
     /// Device operations of requests that passed through a worker.
     pub worker_ends: u64,
     /// Operations that could not be completed at once because a map node had to be read.

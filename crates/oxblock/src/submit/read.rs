@@ -52,6 +52,10 @@ struct Read {
     flying: u32,
     bad: Vec<BadBlock>,
     error: Option<Error>,
+    /// Its client verifies it: the engine only fetches.
+    client: bool,
+    /// What the client has to verify: first byte in the buffer, first block, checksums.
+    claims: Vec<(usize, u64, SmallVec<[u128; 1]>)>,
 }
 
 /// Blocks of a read that lie together on the device.
@@ -139,24 +143,26 @@ impl Lane {
         tag: u64,
         offset: u64,
         buf: Buf,
+        client: bool,
         aligned: impl Fn(u64, &Buf) -> bool,
     ) {
         let blocks = outer_blocks(offset, buf.len() as u64);
         if aligned(offset, &buf) {
-            self.begin_read(ReadOwner::Request(tag), blocks, buf);
+            self.begin_read(ReadOwner::Request(tag), blocks, buf, client);
             return;
         }
         let start = usize::try_from(offset % BLOCK_BYTES).unwrap_or(0);
         let whole = Buf::new((start + buf.len()).next_multiple_of(BLOCK_SIZE));
-        self.begin_read(ReadOwner::Unaligned { tag, buf, start }, blocks, whole);
+        self.count_cleared(&EndFacts { partial: true, ..EndFacts::default() });
+        self.begin_read(ReadOwner::Unaligned { tag, buf, start }, blocks, whole, false);
     }
 
     /// Begins a read of one block into a buffer of its own.
     pub fn start_block_read(&mut self, owner: ReadOwner, block: u64) {
-        self.begin_read(owner, block..block + 1, Buf::new(BLOCK_SIZE));
+        self.begin_read(owner, block..block + 1, Buf::new(BLOCK_SIZE), false);
     }
 
-    fn begin_read(&mut self, owner: ReadOwner, blocks: Range<u64>, buf: Buf) {
+    fn begin_read(&mut self, owner: ReadOwner, blocks: Range<u64>, buf: Buf, client: bool) {
         self.counters.read_blocks += blocks.end - blocks.start;
         let id = self.reads.table.insert(Read {
             owner,
@@ -168,6 +174,8 @@ impl Lane {
             flying: 0,
             bad: Vec::new(),
             error: None,
+            client,
+            claims: Vec::new(),
         });
         self.reads.queued.push(id);
     }
@@ -214,6 +222,7 @@ impl Lane {
                 Err(miss) if self.fetches.is_lost(miss.key) => self.skip_lost(id, miss),
                 Err(miss) => {
                     self.fetch(miss, Waiter::Read(id));
+                    self.reads.get(id).client = false;
                     self.count_cleared(&EndFacts { node_missing: true, ..EndFacts::default() });
                     break;
                 }
@@ -354,6 +363,20 @@ impl Lane {
         bio
     }
 
+    /// Leaves a bio to the client of its read, if that may be; the client verifies it then.
+    pub fn leave_to_client(&mut self, bio: &Bio) -> bool {
+        let read = self.reads.get(bio.read);
+        if !read.client || bio.again.is_some() {
+            return false;
+        }
+        let first = read.block;
+        read.claims.extend(bio.runs.iter().map(|run| {
+            let blocks = usize::try_from(run.block - first).unwrap_or(usize::MAX);
+            (blocks * BLOCK_SIZE, run.block, run.expected.clone())
+        }));
+        true
+    }
+
     /// A bio is done and verified: `bad` does not fit its pointers, or all of it `failed`.
     pub fn bio_done(&mut self, bio: Bio, bufs: Bufs, failed: bool, bad: &[Mismatch]) {
         if failed || !bad.is_empty() {
@@ -443,6 +466,13 @@ impl Lane {
             None if !bad.is_empty() => Err(Error::bad_blocks(bad)),
             None => Ok(()),
         };
+        if let ReadOwner::Request(tag) = read.owner
+            && !read.claims.is_empty()
+            && result.is_ok()
+        {
+            let claim = self.claim(read.claims);
+            self.claims.push_back((tag, claim));
+        }
         self.deliver(read.owner, read.block, whole, result);
     }
 
