@@ -50,6 +50,15 @@ fn every_pattern_moves_size_bytes_and_covers_each_block_once() {
 }
 
 #[test]
+fn times_beyond_the_clock_are_its_end() {
+    let (seen, report) = stream_of("rw=read\nsize=64k\nstartdelay=213503d\nruntime=213503d");
+    assert_eq!((seen.len(), report.errno()), (16, 0));
+    let paced = "rw=read\nsize=8k\nstartdelay=213503d\nruntime=9000\nthinktime=213503d";
+    let (seen, report) = stream_of(paced);
+    assert_eq!((seen.len(), report.errno()), (1, 0));
+}
+
+#[test]
 fn trimwrite_writes_what_it_trimmed() {
     for rw in ["trimwrite", "randtrimwrite"] {
         let (seen, _) = stream_of(&format!("rw={rw}\nbs=64k"));
