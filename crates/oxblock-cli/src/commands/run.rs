@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use oxblock::device::{DeviceOptions, Sharing, open_devices};
+use oxblock_fio::report::JobResult;
 use oxblock_fio::{JobFile, Progress, RawTarget, Report, RunOptions, VolumeTarget, parse, run};
 
 use rustix::io::Errno;
@@ -19,8 +20,6 @@ use crate::size::human;
 
 /// The largest job file: more than anyone writes, and little enough to hold in memory.
 const JOB_LIMIT: u64 = 16 << 20;
-/// How the note on replaced options starts, the runner's own as well.
-const REPLACED: &str = "replaced by the target:";
 /// Nanoseconds between lines of progress where there is no terminal.
 const LINE_EVERY: u64 = 5_000_000_000;
 
@@ -80,20 +79,17 @@ impl Run {
         let text = self.job_text()?;
         let file = parse(&text, &name).map_err(|error| Usage(error.to_string()))?;
         if !file.replaced.is_empty() {
-            let list = file.replaced.join(", ");
-            note(&format!("{REPLACED} {list}"));
+            note(&format!("replaced by the target: {}", file.replaced.join(", ")));
         }
         // The report has its place before an hour of work is done for it.
         let output = self.output.as_deref().map(|path| self.place(path)).transpose()?;
-        let (mut report, damaged) = match self.target {
+        let (report, damaged) = match self.target {
             Target::Volume => self.on_volume(&file)?,
             Target::Raw => {
                 self.open.refuse_rollback("the bare device has no log")?;
                 (self.on_raw(&file)?, 0)
             }
         };
-        // That was said before the run.
-        report.notes.retain(|text| !text.starts_with(REPLACED));
         // fio's JSON has no place for notes.
         if matches!(self.output_format, Format::Json) {
             report.notes.iter().for_each(|text| note(text));
@@ -191,7 +187,9 @@ fn judge(report: &Report, damaged: u64) -> Exit {
         note(&format!("{mismatches} blocks are not what was written"));
         return Exit::Damage;
     }
-    if damaged > 0 || report.errno() == Errno::UCLEAN.raw_os_error() {
+    // Any job's: one before it may have failed for another reason.
+    let unclean = |job: &JobResult| job.errno == Errno::UCLEAN.raw_os_error();
+    if damaged > 0 || report.jobs.iter().any(unclean) {
         note("the volume is damaged; run 'oxblock check'");
         return Exit::Damage;
     }
