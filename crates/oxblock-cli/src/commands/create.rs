@@ -11,7 +11,7 @@ use oxblock::format::layout::LABEL_SIZE;
 use oxblock::volume::{CreateOptions, create};
 use serde::Serialize;
 
-use super::single_device;
+use super::volume::single_device;
 use crate::output::{Exit, Usage, note, print, print_json};
 use crate::size::{self, human};
 

@@ -12,7 +12,7 @@ use oxblock_fio::{JobFile, Progress, RawTarget, Report, RunOptions, VolumeTarget
 
 use rustix::io::Errno;
 
-use super::{OpenArgs, single_device};
+use super::volume::{OpenArgs, single_device};
 use crate::output::{Exit, Usage, note, print};
 use crate::report_file::ReportFile;
 use crate::same::{is_same, metadata_of};
