@@ -43,6 +43,7 @@ impl Scratch {
                 force: true,
                 ..CreateOptions::default()
             },
+            &mut |_, _| {},
         )?;
         let volume = Volume::open(std::slice::from_ref(volume_path), &OpenOptions::default())?;
         let raw = open_devices(
