@@ -91,11 +91,14 @@ impl Export {
         } else {
             print(&summary)?;
         }
-        let missing = exported.missing_blocks();
+        let missing = exported.missing_blocks;
         if missing == 0 {
             return Ok(Exit::Fine);
         }
-        note(&format!("{missing} blocks could not be read and are zero in the destination"));
+        let listed = if exported.is_cut() { "; not all of them are listed" } else { "" };
+        note(&format!(
+            "{missing} blocks could not be read and are zero in the destination{listed}"
+        ));
         Ok(Exit::Damage)
     }
 }
