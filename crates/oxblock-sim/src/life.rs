@@ -78,6 +78,8 @@ impl World {
             match self.open(false, rollback) {
                 Ok(()) => {
                     self.coverage.lives += 1;
+                    self.coverage.cheap_reads += u64::from(self.plan.cheap_reads);
+                    self.coverage.works_beside += u64::from(self.plan.works_beside);
                     self.verify()?;
                     self.disk.set_faults(faults);
                     return Ok(Fate::On);

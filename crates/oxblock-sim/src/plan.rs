@@ -49,6 +49,10 @@ pub struct Plan {
     pub small: bool,
     /// What goes wrong.
     pub trouble: Trouble,
+    /// The device says that small reads are cheap, which the engine tunes itself by.
+    pub cheap_reads: bool,
+    /// The device says that its operations go on beside the engine.
+    pub works_beside: bool,
 }
 
 const MIB: u64 = 1 << 20;
@@ -106,6 +110,9 @@ impl Plan {
             fill: !sparse && size < 24 * MIB && rng.below(3) == 0,
             small: sparse || rng.below(2) == 0,
             trouble,
+            // Drawn last, so that a seed from before there was such a choice keeps the rest of its plan.
+            cheap_reads: rng.below(2) == 0,
+            works_beside: rng.below(2) == 0,
         }
     }
 

@@ -121,7 +121,7 @@ impl World {
             map_cache_bytes: self.plan.map_cache,
             ..OpenOptions::default()
         };
-        let queue = Probe::new(self.disk.queue(), self.sabotage);
+        let queue = Probe::new(self.disk.queue(), self.sabotage, &self.plan);
         let opened = Volume::open_on(Box::new(queue), &options);
         self.log(|| match &opened {
             Ok(volume) => format!("open read_only={read_only}: {:?}", volume.replayed()),
