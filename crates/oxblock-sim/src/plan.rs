@@ -55,6 +55,10 @@ pub struct Plan {
     pub policy: Policy,
     /// What the policies go by; never measured, so that a seed stays a run.
     pub costs: Costs,
+    /// The device says that small reads are cheap, which the engine tunes itself by.
+    pub cheap_reads: bool,
+    /// The device says that its operations go on beside the engine.
+    pub works_beside: bool,
 }
 
 const MIB: u64 = 1 << 20;
@@ -127,6 +131,9 @@ impl Plan {
             trouble,
             policy: policy(&mut Rng::new(seed ^ 0x0901_1c1e)),
             costs: Costs { block_ns: 1 + seed % 3 * 2000, hand_off_ns: 500, wake_ns: 50_000 },
+            // Drawn last, so that a seed from before there was such a choice keeps the rest of its plan.
+            cheap_reads: rng.below(2) == 0,
+            works_beside: rng.below(2) == 0,
         }
     }
 

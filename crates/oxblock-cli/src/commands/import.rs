@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 
-use super::OpenArgs;
+use super::volume::VolumeArgs;
 use crate::output::{Exit, note, print, print_json};
 use crate::progress::{Progress, rate};
 use crate::same::{is_same, metadata_of};
@@ -26,9 +26,8 @@ pub struct Import {
     /// What to copy; '-' is standard input
     source: PathBuf,
 
-    /// Devices of the volume
-    #[arg(required = true, value_name = "DEVICE")]
-    devices: Vec<PathBuf>,
+    #[command(flatten)]
+    volume: VolumeArgs,
 
     /// Show no progress
     #[arg(long, short)]
@@ -37,9 +36,6 @@ pub struct Import {
     /// Report as JSON
     #[arg(long)]
     json: bool,
-
-    #[command(flatten)]
-    open: OpenArgs,
 }
 
 #[derive(Serialize)]
@@ -58,11 +54,11 @@ impl Import {
         };
         let is_source =
             |device: &&PathBuf| metadata.as_ref().is_ok_and(|metadata| is_same(device, metadata));
-        if let Some(device) = self.devices.iter().find(is_source) {
+        if let Some(device) = self.volume.paths().iter().find(is_source) {
             bail!("{} cannot be the source and a device of the volume", device.display());
         }
         let mut source = Source::open(&self.source)?;
-        let mut volume = self.open.open(&self.devices, false)?;
+        let mut volume = self.volume.open(false)?;
         check_fits(source.len(), volume.size())?;
         let mut progress = Progress::new("import", source.len(), self.quiet);
         let result = import(&mut source, &mut volume, &mut progress);

@@ -3,15 +3,18 @@
 use std::cell::RefCell;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use oxblock::device::{DeviceOptions, Sharing, open_devices};
+use oxblock_fio::report::JobResult;
 use oxblock_fio::{JobFile, Progress, RawTarget, Report, RunOptions, VolumeTarget, parse, run};
 
 use rustix::io::Errno;
 
-use super::{OpenArgs, single_device};
+use super::volume::{OpenArgs, single_device};
+use crate::interrupt;
 use crate::output::{Exit, Usage, note, print};
 use crate::report_file::ReportFile;
 use crate::same::{is_same, metadata_of};
@@ -19,8 +22,6 @@ use crate::size::human;
 
 /// The largest job file: more than anyone writes, and little enough to hold in memory.
 const JOB_LIMIT: u64 = 16 << 20;
-/// How the note on replaced options starts, the runner's own as well.
-const REPLACED: &str = "replaced by the target:";
 /// Nanoseconds between lines of progress where there is no terminal.
 const LINE_EVERY: u64 = 5_000_000_000;
 
@@ -28,7 +29,8 @@ const LINE_EVERY: u64 = 5_000_000_000;
 ///
 /// The job's file names and I/O engine are replaced by the target. An option that is unknown, or that cannot be
 /// honoured, is refused by name and line. The report has the shape of fio's own. The exit status is 1 when a job had an
-/// error, and 3 when what was read back is not what was written.
+/// error or was interrupted, and 3 when what was read back is not what was written. Ctrl-C ends the jobs early, with a
+/// report of what was done; pressed again, it ends the command.
 #[derive(Args)]
 pub struct Run {
     /// The job file, in fio's language; '-' is standard input
@@ -80,20 +82,18 @@ impl Run {
         let text = self.job_text()?;
         let file = parse(&text, &name).map_err(|error| Usage(error.to_string()))?;
         if !file.replaced.is_empty() {
-            let list = file.replaced.join(", ");
-            note(&format!("{REPLACED} {list}"));
+            note(&format!("replaced by the target: {}", file.replaced.join(", ")));
         }
         // The report has its place before an hour of work is done for it.
         let output = self.output.as_deref().map(|path| self.place(path)).transpose()?;
-        let (mut report, damaged) = match self.target {
-            Target::Volume => self.on_volume(&file)?,
+        let stop = interrupt::flag().context("watch for Ctrl-C")?;
+        let (report, damaged) = match self.target {
+            Target::Volume => self.on_volume(&file, &stop)?,
             Target::Raw => {
                 self.open.refuse_rollback("the bare device has no log")?;
-                (self.on_raw(&file)?, 0)
+                (self.on_raw(&file, &stop)?, 0)
             }
         };
-        // That was said before the run.
-        report.notes.retain(|text| !text.starts_with(REPLACED));
         // fio's JSON has no place for notes.
         if matches!(self.output_format, Format::Json) {
             report.notes.iter().for_each(|text| note(text));
@@ -106,7 +106,13 @@ impl Run {
             None => print(text.trim_end())?,
             Some(output) => output.write(text.trim_end())?,
         }
-        Ok(judge(&report, damaged))
+        let exit = judge(&report, damaged);
+        if stop.load(Ordering::Relaxed) {
+            note("interrupted: the report is of what was done until then");
+            // What was asked for was not done; damage is worse than that.
+            return Ok(if exit == Exit::Damage { exit } else { Exit::Failed });
+        }
+        Ok(exit)
     }
 
     /// The job file's text.
@@ -148,10 +154,10 @@ impl Run {
     }
 
     /// The report, and how many blocks failed verification meanwhile.
-    fn on_volume(&self, file: &JobFile) -> Result<(Report, u64)> {
+    fn on_volume(&self, file: &JobFile, stop: &AtomicBool) -> Result<(Report, u64)> {
         let volume = self.open.open(&self.devices, !writes(file))?;
         let mut target = VolumeTarget::new(volume);
-        let result = with_progress(file, &mut target);
+        let result = with_progress(file, &mut target, stop);
         let damaged = target.volume().info().counters.checksum_errors;
         // In good order even when the jobs failed; the first error is the one to tell.
         let closed = target.into_volume().close();
@@ -160,7 +166,7 @@ impl Run {
         Ok((report, damaged))
     }
 
-    fn on_raw(&self, file: &JobFile) -> Result<Report> {
+    fn on_raw(&self, file: &JobFile, stop: &AtomicBool) -> Result<Report> {
         let opened = open_devices(
             &self.devices,
             &DeviceOptions {
@@ -173,7 +179,7 @@ impl Run {
         for notice in &opened.notices {
             note(notice);
         }
-        with_progress(file, &mut RawTarget::new(opened.queue))
+        with_progress(file, &mut RawTarget::new(opened.queue), stop)
     }
 }
 
@@ -191,7 +197,9 @@ fn judge(report: &Report, damaged: u64) -> Exit {
         note(&format!("{mismatches} blocks are not what was written"));
         return Exit::Damage;
     }
-    if damaged > 0 || report.errno() == Errno::UCLEAN.raw_os_error() {
+    // Any job's: one before it may have failed for another reason.
+    let unclean = |job: &JobResult| job.errno == Errno::UCLEAN.raw_os_error();
+    if damaged > 0 || report.jobs.iter().any(unclean) {
         note("the volume is damaged; run 'oxblock check'");
         return Exit::Damage;
     }
@@ -201,11 +209,16 @@ fn judge(report: &Report, damaged: u64) -> Exit {
     }
 }
 
-fn with_progress(file: &JobFile, target: &mut dyn oxblock_fio::Target) -> Result<Report> {
+fn with_progress(
+    file: &JobFile,
+    target: &mut dyn oxblock_fio::Target,
+    stop: &AtomicBool,
+) -> Result<Report> {
     let terminal = std::io::stderr().is_terminal();
     let line = RefCell::new(Line { terminal, ..Line::default() });
     let show = |progress: &Progress| line.borrow_mut().show(progress);
-    let report = run(file, target, &RunOptions { progress: Some(&show), ..RunOptions::default() });
+    let options = RunOptions { progress: Some(&show), stop: Some(stop), ..RunOptions::default() };
+    let report = run(file, target, &options);
     line.borrow().clear();
     Ok(report?)
 }

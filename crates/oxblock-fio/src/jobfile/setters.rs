@@ -86,14 +86,6 @@ pub(super) fn sync(job: &mut JobOptions, text: &str) -> Outcome {
     Ok(())
 }
 
-/// `fsync=` and `fdatasync=`: the more frequent of the two.
-pub(super) fn flush_every(job: &mut JobOptions, writes: u64) {
-    job.flush_every = match (job.flush_every, writes) {
-        (every, 0) | (0, every) => every,
-        (a, b) => a.min(b),
-    };
-}
-
 /// `verify=`.
 pub(super) fn verify(job: &mut JobOptions, text: &str) -> Outcome {
     job.verify = match text {

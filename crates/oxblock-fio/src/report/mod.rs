@@ -5,6 +5,7 @@
 //! [`Report::entries`] has one entry per job, or per group under `group_reporting`.
 
 mod date;
+mod header;
 mod json;
 mod normal;
 mod units;
@@ -13,6 +14,7 @@ use std::time::SystemTime;
 
 use crate::jobfile::{Given, JobFile};
 use crate::num;
+use crate::run::plan::Planned;
 use crate::run::stats::{DirectionStats, JobStats};
 use crate::run::usage::Usage;
 use crate::run::verify::Mismatch;
@@ -147,6 +149,7 @@ pub struct Report {
     pub jobs: Vec<JobResult>,
     /// What was adapted to the target, in sentences.
     pub notes: Vec<String>,
+    planned: Vec<header::Job>,
     globals: Vec<Given>,
     finished: SystemTime,
 }
@@ -154,12 +157,14 @@ pub struct Report {
 impl Report {
     pub(crate) fn new(
         file: &JobFile,
+        plans: &[Planned<'_>],
         jobs: Vec<JobResult>,
         notes: Vec<String>,
         started: SystemTime,
     ) -> Self {
         let finished = SystemTime::now().max(started);
-        Self { jobs, notes, globals: file.globals.clone(), finished }
+        let planned = header::jobs(plans);
+        Self { jobs, notes, planned, globals: file.globals.clone(), finished }
     }
 
     /// One result per job, or per group for jobs with `group_reporting`, in order.

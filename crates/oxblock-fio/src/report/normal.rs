@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::units::{both, short};
-use super::{JobResult, Report, date, json};
+use super::{JobResult, Report, date, header, json};
 use crate::num;
 use crate::run::Direction;
 use crate::run::stats::{DirectionStats, Latency, Moments, Sizes};
@@ -23,6 +23,7 @@ pub(super) fn text(report: &Report) -> String {
     for note in &report.notes {
         line(&mut out, format_args!("oxblock: {note}"));
     }
+    header::text(&mut out, &report.planned);
     out.push('\n');
     for job in report.entries() {
         job_text(&mut out, report, &job);
@@ -62,7 +63,7 @@ pub(super) fn text(report: &Report) -> String {
 }
 
 /// Writing to a string cannot fail.
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+pub(super) fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).ok();
     out.push('\n');
 }
@@ -136,11 +137,15 @@ fn direction_text(
             stats.runtime_ms(),
         ),
     );
-    latency_line(out, "slat", &stats.slat.moments);
+    // A request that leaves by itself is submitted as it is queued: there is nothing to show then.
+    let has_slat = stats.slat.moments.max > 0;
+    if has_slat {
+        latency_line(out, "slat", &stats.slat.moments);
+    }
     latency_line(out, "clat", &stats.clat.moments);
     latency_line(out, " lat", &stats.lat.moments);
     let shows = [
-        ("slat", &stats.slat, job.shows.slat),
+        ("slat", &stats.slat, job.shows.slat && has_slat),
         ("clat", &stats.clat, job.shows.clat),
         ("lat", &stats.lat, job.shows.lat),
     ];

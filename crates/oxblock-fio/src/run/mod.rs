@@ -11,7 +11,7 @@ mod engine;
 pub mod histogram;
 mod job;
 mod pace;
-mod plan;
+pub(crate) mod plan;
 mod random;
 pub mod stats;
 mod stream;
@@ -107,7 +107,7 @@ pub fn run(
             break;
         }
     }
-    Ok(Report::new(file, results, notes, started))
+    Ok(Report::new(file, &plans, results, notes, started))
 }
 
 /// What a finished job leaves for the report.

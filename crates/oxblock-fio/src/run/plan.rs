@@ -15,6 +15,8 @@ pub(crate) struct Planned<'f> {
     pub(crate) spec: &'f JobOptions,
     /// Position among all clones of the file.
     pub(crate) index: usize,
+    /// Position among the clones of its job.
+    pub(crate) clone: u64,
     /// Where it works.
     pub(crate) range: Range,
     /// Bytes per loop.
@@ -38,9 +40,6 @@ pub(crate) fn plan<'f>(
     block_size: u32,
 ) -> Result<(Vec<Planned<'f>>, Vec<String>), JobError> {
     let (mut clones, mut notes) = (Vec::new(), Vec::new());
-    if !file.replaced.is_empty() {
-        notes.push(format!("replaced by the target: {}", file.replaced.join(", ")));
-    }
     let (mut group, mut phase) = (0, 0);
     // Without randrepeat every run is different, and its clones are different from each other.
     let entropy = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
@@ -64,7 +63,7 @@ pub(crate) fn plan<'f>(
             let seed = mix(base ^ mix(number + 1) ^ mix(clone << 32));
             let index = clones.len();
             let planned =
-                Planned { spec, index, range, limit, seed, unit, verify_unit, group, phase };
+                Planned { spec, index, clone, range, limit, seed, unit, verify_unit, group, phase };
             check_verify(file, &planned)?;
             clones.push(planned);
         }

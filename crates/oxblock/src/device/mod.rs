@@ -49,8 +49,10 @@ use smallvec::SmallVec;
 
 pub use buf::Buf;
 pub(crate) use extents::Extents;
+pub use lock::Lock;
 pub use open::{DeviceCall, DeviceOptions, Made, Opened, Sharing, open_devices};
-pub use prepare::preallocate;
+pub(crate) use prepare::preallocate;
+pub use prepare::sync_folder;
 
 /// The buffers of one operation, gathered or scattered in order.
 pub type Bufs = SmallVec<[Buf; 1]>;

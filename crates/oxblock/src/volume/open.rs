@@ -12,7 +12,7 @@ use crate::lane::{Geometry, Lane, Placement};
 use crate::log::load::{build_segments, choose_superblock, load_table, read_slots};
 use crate::log::segments::Segments;
 use crate::log::table::Table;
-use crate::map::Map;
+use crate::map::{MIN_NODES, Map};
 use crate::volume::policy::{Costs, CrcCode, Policy};
 use crate::volume::poll::Volume;
 
@@ -21,7 +21,7 @@ use crate::volume::poll::Volume;
 pub struct OpenOptions {
     /// Change nothing on the device, not even to record what recovery found.
     pub read_only: bool,
-    /// The most bytes of map nodes in memory. At least 256 KiB.
+    /// The most bytes of map nodes in memory. At least [`MIN_MAP_CACHE`](Self::MIN_MAP_CACHE).
     pub map_cache_bytes: u64,
     /// How operations reach the device.
     pub device_call: DeviceCall,
@@ -47,6 +47,11 @@ impl Default for OpenOptions {
             rollback: false,
         }
     }
+}
+
+impl OpenOptions {
+    /// The least that a map cache works with, in bytes; it gets as much even when told less.
+    pub const MIN_MAP_CACHE: u64 = MIN_NODES as u64 * BLOCK_BYTES;
 }
 
 impl Volume {

@@ -175,7 +175,7 @@ impl<'f> Job<'f> {
             ledger,
             busy,
             stage: Stage::Delay,
-            stage_start: now + spec.startdelay,
+            stage_start: now.saturating_add(spec.startdelay),
             flush_sent: false,
             pending: None,
             since_flush: 0,
