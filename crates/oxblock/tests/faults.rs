@@ -1,9 +1,19 @@
 //! What single faults of the device do to a volume: nothing is lost that could be had, nothing is counted that was not,
 //! and nothing is given up after one try.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 #![expect(clippy::cast_possible_truncation, reason = "the volumes of these tests are small")]
 
+use std::ops::Range;
+
 use oxblock::device::sim::{EIO, Fault, FaultRule, OpKind, SimConfig, SimDisk};
+use oxblock::format::layout::{AREA_BYTES, SUPERBLOCK_SIZE};
+use oxblock::format::pointer::PointerWidth;
+use oxblock::format::superblock::{Superblock, offsets};
 use oxblock::volume::{create_on, required_size};
 use oxblock::{
     Buf, Completion, CreateOptions, ErrorKind, OpenOptions, Request, RequestKind, Volume,
@@ -60,12 +70,43 @@ fn read(volume: &mut Volume, block: u64, blocks: u64) -> Completion {
     run(volume, RequestKind::Read { offset: block * BLOCK, buf })
 }
 
+/// The newest superblock.
+fn superblock(disk: &SimDisk) -> Superblock {
+    let size = disk.limits(0).unwrap().size;
+    let slots = (0..2).filter_map(|slot| {
+        Superblock::decode(&disk.read_raw(0, offsets(0, slot, size)[0], SUPERBLOCK_SIZE)).unwrap()
+    });
+    slots.max_by_key(|found| found.checkpoint.generation).unwrap()
+}
+
+/// Where on the device a pointer leads.
+fn place(addr: u64) -> Range<u64> {
+    let start = AREA_BYTES + addr * BLOCK;
+    start..start + BLOCK
+}
+
+/// Where on the device the leaf of the map for `block` is, in a map of two levels.
+fn leaf(disk: &SimDisk, block: u64) -> Range<u64> {
+    let root = superblock(disk).checkpoint.map_root;
+    let page = disk.read_raw(0, place(root.addr).start, BLOCK as usize);
+    place(PointerWidth::Narrow.get(&page, (block / 256) as usize).addr)
+}
+
+/// Reads of this range fail `times` times.
+fn fail_reads(disk: &SimDisk, range: Range<u64>, times: u64) {
+    disk.add_fault(FaultRule::new(OpKind::Read, Fault::Fail(EIO)).within(range).times(times));
+}
+
+fn bad(completion: &Completion) -> Vec<u64> {
+    let error = completion.result.as_ref().unwrap_err();
+    error.blocks().iter().map(|bad| bad.block).collect()
+}
+
 /// Where on the device a page of nothing but `byte` is.
 fn find(disk: &SimDisk, byte: u8) -> u64 {
     let size = disk.limits(0).unwrap().size;
     let pages = disk.allocated_in(0, 0..size);
-    let page =
-        |at: &u64| disk.read_raw(0, *at, BLOCK as usize).iter().all(|found| *found == byte);
+    let page = |at: &u64| disk.read_raw(0, *at, BLOCK as usize).iter().all(|found| *found == byte);
     pages.into_iter().find(page).unwrap()
 }
 
@@ -91,4 +132,92 @@ fn a_look_ahead_keeps_the_completions_that_it_meets() {
     let done = finish(&mut volume, 1);
     assert!(done[0].result.is_err());
     assert!(done[0].buf.is_some());
+}
+
+#[test]
+fn a_damaged_block_counts_once_and_in_the_life_of_the_volume() {
+    let disk = disk(16 << 20, 2);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, 4, 0xaa);
+    volume.close().unwrap();
+    disk.flip_bit(0, find(&disk, 0xaa) + 7, 3);
+    let mut volume = open(&disk);
+    let done = read(&mut volume, 0, 4);
+    assert_eq!(done.result.as_ref().unwrap_err().kind(), ErrorKind::Checksum);
+    assert_eq!(bad(&done), [0]);
+    assert_eq!(volume.counters().checksum_errors, 1);
+    // A checkpoint takes the count in, and must not count it again.
+    for round in 0.. {
+        write(&mut volume, 256 + round % 8 * 256, 256, 1);
+        if volume.counters().checkpoints > 0 {
+            break;
+        }
+    }
+    assert_eq!(volume.info().checksum_errors, 1);
+    volume.close().unwrap();
+    assert_eq!(open(&disk).info().checksum_errors, 1);
+}
+
+#[test]
+fn a_read_that_fails_once_is_no_checksum_error_and_costs_nothing() {
+    let disk = disk(16 << 20, 3);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, 4, 0xaa);
+    let data = find(&disk, 0xaa);
+    fail_reads(&disk, data..data + BLOCK, 1);
+    read(&mut volume, 0, 4).result.unwrap();
+    disk.add_fault(FaultRule::new(OpKind::Read, Fault::BitFlip).within(data..data + BLOCK));
+    read(&mut volume, 0, 1).result.unwrap();
+    assert_eq!(volume.counters().checksum_errors, 0);
+    assert!(volume.counters().second_reads >= 2);
+    // A device that fails for good is not the fault of a checksum either.
+    fail_reads(&disk, data..data + BLOCK, u64::MAX);
+    assert_eq!(bad(&read(&mut volume, 0, 4)), [0]);
+    assert_eq!(volume.counters().checksum_errors, 0);
+}
+
+#[test]
+fn a_map_node_that_cannot_be_read_is_tried_again_by_the_next_request() {
+    let disk = disk(16 << 20, 4);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, 600, 0xaa);
+    volume.close().unwrap();
+    let node = leaf(&disk, 256);
+    let mut volume = open(&disk);
+    fail_reads(&disk, node.clone(), 2);
+    read(&mut volume, 300, 1).result.unwrap();
+    let mut volume = open(&disk);
+    fail_reads(&disk, node.clone(), 3);
+    let done = read(&mut volume, 250, 300);
+    let error = done.result.as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert_eq!(bad(&done), (256..512).collect::<Vec<_>>());
+    assert_eq!(volume.counters().checksum_errors, 0);
+    read(&mut volume, 250, 300).result.unwrap();
+    // Writes ask for it anew, too.
+    let mut volume = open(&disk);
+    fail_reads(&disk, node, 3);
+    assert_eq!(run(&mut volume, write_kind(300, 1, 1)).result.unwrap_err().kind(), ErrorKind::Io);
+    write(&mut volume, 300, 1, 2);
+    assert_eq!(read(&mut volume, 300, 1).buf.unwrap()[..], [2; BLOCK as usize]);
+}
+
+#[test]
+fn a_damaged_map_node_is_lost_and_its_blocks_are_listed_with_the_others() {
+    let disk = disk(16 << 20, 5);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, 1, 0xbb);
+    write(&mut volume, 1, 299, 0xaa);
+    volume.close().unwrap();
+    disk.flip_bit(0, leaf(&disk, 256).start + 9, 1);
+    disk.flip_bit(0, find(&disk, 0xbb) + 9, 1);
+    let mut volume = open(&disk);
+    for _ in 0..2 {
+        let done = read(&mut volume, 0, 258);
+        let error = done.result.as_ref().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert_eq!(bad(&done), [0, 256, 257]);
+    }
+    // The node once, the block each time that it was asked for.
+    assert_eq!(volume.counters().checksum_errors, 3);
 }

@@ -400,8 +400,7 @@ impl Lane {
             reserve,
             used_blocks: frozen.used_blocks,
             clean: frozen.clean,
-            checksum_errors: self.geometry.superblock.checkpoint.checksum_errors
-                + self.counters.checksum_errors,
+            checksum_errors: self.checksum_errors(),
         };
         self.write_superblock(point, Some(frozen.appended), chosen);
     }

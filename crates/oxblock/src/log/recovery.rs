@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::layout::BLOCK_SIZE;
 use crate::format::pointer::identity;
 use crate::format::record::{Entry, FLAG_CONTINUES, Header, Kind, claimed_blocks, decode};
-use crate::lane::Lane;
+use crate::lane::{Lane, TRIES};
 use crate::log::append::STREAMS;
 use crate::log::load::Reader;
 use crate::map::Miss;
@@ -27,8 +27,6 @@ use crate::profile;
 
 /// Blocks of one read of the tail.
 const WINDOW: u32 = 512;
-/// Reads of a map node before it counts as damaged.
-const TRIES: usize = 3;
 /// Blocks behind a gap in which later records are looked for.
 const SEARCH: u32 = 4096;
 
@@ -311,8 +309,7 @@ impl Lane {
     /// Fetches a node and waits for it, or marks it lost.
     pub fn fetch_now(&mut self, miss: Miss) {
         if self.try_fetch(miss).is_err() {
-            self.counters.checksum_errors += 1;
-            self.fetches.mark_lost(miss.key);
+            self.lose(miss.key, true);
         }
     }
 
@@ -322,28 +319,24 @@ impl Lane {
     /// [`ErrorKind::Io`] when it cannot be read. Replay must not go on without it then: what it skips would be gone for
     /// good when the device reads again.
     fn try_fetch(&mut self, miss: Miss) -> Result<()> {
-        let limit = u64::from(self.segments.count()) * u64::from(self.segments.blocks());
         let (_, offset) = profile::locate(&self.geometry.superblock, miss.pointer.addr);
         let mut failed = None;
-        for _ in 0..TRIES {
-            if miss.pointer.addr >= limit {
-                break;
-            }
+        for attempt in 0..TRIES {
+            self.counters.second_reads += u64::from(attempt > 0);
             match (Reader { queue: self.queue.as_mut() }).read(offset, BLOCK_SIZE) {
                 Ok(page) if self.node_is_good(miss, &page) => {
                     self.map.begin_fetch(miss);
                     self.map.insert(miss, &page);
                     return Ok(());
                 }
-                Ok(_) => failed = None,
+                Ok(_) => {}
                 Err(error) => failed = Some(error),
             }
         }
         if let Some(error) = failed {
             return Err(Error::io(format!("reading a map node at offset {offset}"), error));
         }
-        self.counters.checksum_errors += 1;
-        self.fetches.mark_lost(miss.key);
+        self.lose(miss.key, false);
         Ok(())
     }
 

@@ -23,8 +23,10 @@ pub struct Counters {
     pub map_blocks: u64,
     /// Flushes sent to the device.
     pub flushes: u64,
-    /// Blocks that failed verification.
+    /// Blocks and map nodes that did not verify even when they were read again; once for each time that one was asked for.
     pub checksum_errors: u64,
+    /// Blocks and map nodes that were read again, because the first read failed or did not verify.
+    pub second_reads: u64,
     /// Times that writes had to wait for space.
     pub space_stalls: u64,
     /// Requests that had to read before they could write.

@@ -29,6 +29,7 @@ impl Lane {
     /// Takes a request in. It starts with the next step of the lane.
     pub fn queue(&mut self, request: Request) {
         let tag = request.tag;
+        self.fetches.forgive();
         match request.kind {
             RequestKind::Read { offset, buf } => {
                 match self.judge(offset, buf.len() as u64, false) {

@@ -53,7 +53,8 @@ pub struct Info {
     pub devices: Vec<DeviceInfo>,
     /// What was done since the volume was opened.
     pub counters: Counters,
-    /// Blocks that failed verification, in the volume's life as the last checkpoint knows it.
+    /// Blocks that failed verification in the volume's life, up to now. Of what was found since the last checkpoint, a
+    /// crash forgets the count.
     pub checksum_errors: u64,
     /// How operations reach the devices, and why.
     pub device_call: String,
@@ -95,7 +96,7 @@ pub struct MapInfo {
     pub fetched: u64,
     /// Nodes dropped to make room.
     pub evicted: u64,
-    /// Nodes that are damaged.
+    /// Nodes that are damaged, or could not be read when they were last asked for.
     pub lost: usize,
 }
 
@@ -142,6 +143,7 @@ impl Counters {
             ("map_blocks", self.map_blocks),
             ("flushes", self.flushes),
             ("checksum_errors", self.checksum_errors),
+            ("second_reads", self.second_reads),
             ("space_stalls", self.space_stalls),
             ("read_modify_writes", self.read_modify_writes),
             ("torn_records", self.torn_records),
@@ -198,11 +200,11 @@ impl Volume {
                 dirty: stats.dirty,
                 fetched: stats.fetched,
                 evicted: stats.evicted,
-                lost: lane.fetches.lost().count(),
+                lost: lane.fetches.lost(),
             },
             devices,
             counters: lane.counters,
-            checksum_errors: point.checksum_errors + lane.counters.checksum_errors,
+            checksum_errors: lane.checksum_errors(),
             device_call: lane.queue.describe(),
         }
     }

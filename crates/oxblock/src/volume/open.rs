@@ -83,7 +83,7 @@ impl Volume {
                 replayed.records, replayed.bytes
             ));
         }
-        let lost = lane.fetches.lost().count();
+        let lost = lane.fetches.lost();
         if lost > 0 {
             notices.push(format!("{lost} map nodes are damaged; run 'oxblock check'"));
         }
