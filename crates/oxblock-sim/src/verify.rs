@@ -1,6 +1,6 @@
 //! Reading a whole volume after an opening and comparing it with the model.
 
-use oxblock::{Buf, ErrorKind, Request, RequestKind};
+use oxblock::{Buf, Request, RequestKind};
 
 use crate::content::{BLOCK, BLOCK_LEN, small};
 use crate::model::{Seen, Violation};
@@ -102,7 +102,7 @@ impl World {
                 }
                 Trouble::Transient if attempt < 9 => continue,
                 Trouble::Transient => {
-                    // A node that failed twice is given up until the next opening.
+                    // A node that came damaged three times in a row is given up until the next opening.
                     self.disk.clear_faults();
                     self.drop_volume();
                     self.open(false, false).map_err(|error| format!("open again: {error}"))?;
@@ -111,11 +111,11 @@ impl World {
                 Trouble::Silent => {}
             }
             self.coverage.damaged_reads += 1;
-            let bad = match error.kind() {
-                ErrorKind::Checksum => error.blocks().iter().map(|bad| bad.block).collect(),
-                // A lost node: blocks one by one would tell more, a chunk is what it costs here.
-                _ => (from..to).collect(),
-            };
+            // Blocks that fail one by one and those under a lost node alike.
+            let bad: Vec<u64> = error.blocks().iter().map(|bad| bad.block).collect();
+            if bad.is_empty() || bad.iter().any(|block| !(from..to).contains(block)) {
+                return Err(format!("a read of blocks {from} to {to} fails for {bad:?}: {error}"));
+            }
             return Ok(Some((from, found, bad)));
         }
         Ok(None)
