@@ -221,3 +221,86 @@ fn a_damaged_map_node_is_lost_and_its_blocks_are_listed_with_the_others() {
     // The node once, the block each time that it was asked for.
     assert_eq!(volume.counters().checksum_errors, 3);
 }
+
+/// Cuts the power with everything left, as when the engine dies.
+fn die(disk: &SimDisk, volume: Volume) {
+    disk.power_cut_keep_all();
+    drop(volume);
+}
+
+#[test]
+fn opening_after_a_crash_reads_the_tail_and_not_the_reserve_list() {
+    let disk = disk(64 << 30, 6);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, 4, 0xaa);
+    die(&disk, volume);
+    let before = disk.stats().read_bytes;
+    let mut volume = open(&disk);
+    let reserve = superblock(&disk).checkpoint.reserve.len() as u64;
+    let bytes = disk.stats().read_bytes - before;
+    // Two stretches of 16 MiB are searched for records behind the gap; the rest of the list has one block each to see.
+    assert!(bytes < (40 << 20) + reserve * 2 * BLOCK, "{bytes} for {reserve} reserve segments");
+    read(&mut volume, 0, 4).result.unwrap();
+}
+
+#[test]
+fn a_bad_sector_behind_the_log_does_not_keep_it_from_being_read() {
+    let disk = disk(16 << 20, 7);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, 4, 0xaa);
+    let end = find(&disk, 0xaa) + 4 * BLOCK;
+    die(&disk, volume);
+    // Nothing is stored there, and nobody needs to know.
+    fail_reads(&disk, end + 5 * BLOCK..end + 6 * BLOCK, u64::MAX);
+    let mut volume = open(&disk);
+    assert_eq!(volume.replayed().changes, 1);
+    read(&mut volume, 0, 4).result.unwrap();
+}
+
+#[test]
+fn a_tail_that_cannot_be_read_is_passed_over_by_a_rollback_only() {
+    let disk = disk(16 << 20, 8);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, 4, 0xaa);
+    write(&mut volume, 4, 4, 0xbb);
+    let second = find(&disk, 0xbb) - BLOCK;
+    die(&disk, volume);
+    fail_reads(&disk, second..second + BLOCK, u64::MAX);
+    let mut options = OpenOptions::default();
+    assert_eq!(open_with(&disk, &options).unwrap_err().kind(), ErrorKind::Io);
+    options.rollback = true;
+    let mut volume = open_with(&disk, &options).unwrap();
+    read(&mut volume, 0, 4).result.unwrap();
+    let old = read(&mut volume, 4, 4);
+    old.result.unwrap();
+    assert!(old.buf.unwrap().iter().all(|byte| *byte == 0));
+    write(&mut volume, 4, 4, 0xcc);
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_torn_record_counts_once() {
+    let disk = disk(16 << 20, 9);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, 4, 0xaa);
+    die(&disk, volume);
+    disk.flip_bit(0, find(&disk, 0xaa) + 5, 1);
+    assert_eq!(open(&disk).counters().torn_records, 1);
+}
+
+#[test]
+fn damage_in_the_log_is_told_with_every_place_where_the_record_may_be() {
+    let disk = disk(16 << 20, 10);
+    let mut volume = open(&disk);
+    // The first record opens the first segment of the reserve list; no stream has a head yet.
+    write(&mut volume, 0, 1, 0xaa);
+    run(&mut volume, RequestKind::Flush).result.unwrap();
+    write(&mut volume, 1, 1, 0xbb);
+    die(&disk, volume);
+    let first = place(u64::from(superblock(&disk).checkpoint.reserve[0]) * 512).start;
+    assert_eq!(find(&disk, 0xaa), first + BLOCK);
+    disk.flip_bit(0, first + 5 * 16, 1);
+    let error = open_with(&disk, &OpenOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains(&format!("expected at device offset {first})")), "{error}");
+}

@@ -324,10 +324,10 @@ impl Lane {
     /// Opens the next segment for a stream, whatever room is left in its present one. A record of the stream must follow
     /// before any other.
     pub fn open_next(&mut self, stream: u8) -> Option<u32> {
+        let id = self.segments.open()?;
         if let Some(old) = self.log.head(stream) {
             self.segments.seal(old);
         }
-        let id = self.segments.open()?;
         self.log.set_head(stream, Some(id));
         self.log.opened.push_back((self.log.next, id));
         Some(id)

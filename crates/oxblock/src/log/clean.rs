@@ -219,7 +219,7 @@ impl Lane {
             return outcome;
         }
         let live = self.segments.at(victim.segment);
-        let empty = live.live + live.table == 0;
+        let empty = !live.holds_any();
         if victim.at >= self.segments.blocks() || empty {
             return Walk::End;
         }
@@ -480,7 +480,7 @@ impl Lane {
         for _ in 0..self.cleaner.walked.len() {
             let Some((segment, moved, point)) = self.cleaner.walked.pop_front() else { return };
             let state = self.segments.at(segment);
-            let empty = state.live + state.table == 0;
+            let empty = !state.holds_any();
             // A checkpoint that froze before the walk was over may not have moved the nodes: the second has.
             let late = self.point.durable.generation >= point + 2;
             if self.log.retired < moved || !(empty || late) {
