@@ -304,3 +304,59 @@ fn damage_in_the_log_is_told_with_every_place_where_the_record_may_be() {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains(&format!("expected at device offset {first})")), "{error}");
 }
+
+/// Overwrites what is behind block 70 of a volume of 16 MiB, so that cleaning has to empty the segments that hold what is
+/// before, until `done` says so.
+fn churn(volume: &mut Volume, mut done: impl FnMut(&Volume) -> bool) {
+    for round in 0..400 {
+        write(volume, 70 + round * 251 % 3700, 256, 1);
+        if done(volume) {
+            return;
+        }
+    }
+    panic!("cleaning never came to the first segment: {:?}", volume.counters());
+}
+
+#[test]
+fn cleaning_gives_a_segment_up_only_when_a_second_read_says_so_too() {
+    for fault in [Fault::Fail(EIO), Fault::BitFlip] {
+        let disk = disk(16 << 20, 11);
+        let mut volume = open(&disk);
+        write(&mut volume, 0, 64, 0xaa);
+        // Every other read goes wrong.
+        for _ in 0..500 {
+            disk.add_fault(FaultRule::new(OpKind::Read, fault.clone()));
+            disk.add_fault(FaultRule::new(OpKind::Read, Fault::Stall(1)));
+        }
+        let mut rounds = 0;
+        churn(&mut volume, |_| {
+            rounds += 1;
+            rounds == 300
+        });
+        let counters = volume.counters();
+        assert!(counters.second_reads > 0 && counters.cleaned_segments > 0, "{counters:?}");
+        assert_eq!((counters.damaged_segments, counters.checksum_errors), (0, 0), "{counters:?}");
+        disk.clear_faults();
+        read(&mut volume, 0, 64).result.unwrap();
+    }
+}
+
+#[test]
+fn cleaning_moves_what_it_can_around_a_bad_sector_and_counts_the_segment_once() {
+    for header in [false, true] {
+        let disk = disk(16 << 20, 12);
+        let mut volume = open(&disk);
+        for block in 0..64 {
+            write(&mut volume, block, 1, 0xaa);
+        }
+        write(&mut volume, 64, 1, 0xbb);
+        let bad = find(&disk, 0xbb) - if header { BLOCK } else { 0 };
+        fail_reads(&disk, bad..bad + BLOCK, u64::MAX);
+        churn(&mut volume, |volume| volume.counters().damaged_segments > 0);
+        let counters = volume.counters();
+        assert_eq!((counters.damaged_segments, counters.checksum_errors), (1, 0), "{counters:?}");
+        assert!(counters.relocated_blocks >= 64, "{counters:?}");
+        assert_eq!(volume.info().segments.damaged, 1);
+        read(&mut volume, 0, 64).result.unwrap();
+    }
+}
