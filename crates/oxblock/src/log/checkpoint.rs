@@ -206,7 +206,8 @@ impl Lane {
             sequence: self.log.retired,
             appended: self.log.appended,
             heads,
-            used_blocks: self.map.mapped(),
+            // A count that began too high must not make a superblock that nobody can open.
+            used_blocks: self.map.mapped().min(self.geometry.blocks),
             last: self.log.retired,
             own: 0,
             clean,

@@ -143,6 +143,9 @@ pub(crate) fn build_lane(
 ) -> Result<Lane> {
     let csum = Csum::new(superblock.csum, superblock.volume);
     let (table, entries, damage) = load_table(queue.as_mut(), &superblock, &csum)?;
+    if let Some(error) = damage.iter().find_map(|damage| damage.error.clone()) {
+        return Err(error);
+    }
     if let Some(damage) = damage.first() {
         return Err(Error::new(
             ErrorKind::Corrupt,
