@@ -39,7 +39,8 @@ pub enum ErrorKind {
     PermissionDenied,
     /// The file does not exist (`ENOENT`).
     NotFound,
-    /// A write or a flush failed earlier, so durability can no longer be promised (`EIO`).
+    /// A write or a flush failed earlier, so durability can no longer be promised (`EIO`). Requests that were under way
+    /// then fail with the cause itself.
     Latched,
     /// The volume is being closed (`ESHUTDOWN`).
     Closed,

@@ -1,16 +1,11 @@
 //! What single faults of the device do to a volume: nothing is lost that could be had, nothing is counted that was not,
 //! and nothing is given up after one try.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::cast_possible_truncation, reason = "the volumes of these tests are small")]
 
 use std::ops::Range;
 
-use oxblock::device::sim::{EIO, Fault, FaultRule, OpKind, SimConfig, SimDisk};
+use oxblock::device::sim::{EIO, ENOSPC, Fault, FaultRule, OpKind, SimConfig, SimDisk};
 use oxblock::format::layout::{AREA_BYTES, SUPERBLOCK_SIZE};
 use oxblock::format::pointer::PointerWidth;
 use oxblock::format::superblock::{Superblock, offsets};
@@ -358,5 +353,27 @@ fn cleaning_moves_what_it_can_around_a_bad_sector_and_counts_the_segment_once() 
         assert!(counters.relocated_blocks >= 64, "{counters:?}");
         assert_eq!(volume.info().segments.damaged, 1);
         read(&mut volume, 0, 64).result.unwrap();
+    }
+}
+
+#[test]
+fn a_latched_volume_says_so_and_requests_under_way_are_told_the_cause() {
+    for (errno, cause, advice) in [
+        (EIO, ErrorKind::Io, "until it is reopened"),
+        (ENOSPC, ErrorKind::NoSpace, "free space on the file system under the device"),
+    ] {
+        let disk = disk(16 << 20, 13);
+        let mut volume = open(&disk);
+        write(&mut volume, 0, 1, 1);
+        disk.fail_next(0, OpKind::Write, errno);
+        let error = run(&mut volume, write_kind(1, 1, 2)).result.unwrap_err();
+        assert_eq!((error.kind(), error.errno()), (cause, errno), "{error}");
+        assert!(error.to_string().contains(advice), "{error}");
+        for kind in [write_kind(2, 1, 3), RequestKind::Flush] {
+            let error = run(&mut volume, kind).result.unwrap_err();
+            assert_eq!((error.kind(), error.errno()), (ErrorKind::Latched, EIO), "{error}");
+            assert!(error.to_string().contains(advice), "{error}");
+        }
+        read(&mut volume, 0, 1).result.unwrap();
     }
 }

@@ -1,11 +1,6 @@
 //! Volumes whose checksums hold and whose numbers lie: made by somebody, or by a fault of ours. They are refused or do no
 //! more harm than to themselves; nothing panics, nothing overflows, no memory is set aside by what they say.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::cast_possible_truncation, reason = "the volumes of these tests are small")]
 
 use oxblock::csum::Csum;
@@ -167,7 +162,10 @@ fn memory_is_not_set_aside_for_segments_that_the_device_has_no_room_for() {
     assert_eq!(refused(&disk), ErrorKind::Corrupt);
     let options = OpenOptions::default();
     let report = check_on(Box::new(disk.queue()), &options, &mut |_, _| {}).unwrap();
-    assert!(report.findings.iter().any(|found| found.kind == FindingKind::Superblock), "{report:?}");
+    assert!(
+        report.findings.iter().any(|found| found.kind == FindingKind::Superblock),
+        "{report:?}"
+    );
     let dumped = dump_on(Box::new(disk.queue()), Part::Segment(3), &options);
     assert_eq!(dumped.unwrap_err().kind(), ErrorKind::Corrupt);
 }
