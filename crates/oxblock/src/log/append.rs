@@ -8,7 +8,9 @@
 use std::collections::VecDeque;
 
 use crate::device::{Action, Buf, Bufs, Op};
-use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD};
+use crate::format::layout::{
+    BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD, SEGMENTS_PER_BLOCK,
+};
 use crate::format::pointer::PointerWidth;
 use crate::format::record::{Entry, FLAG_CONTINUES, Header, Kind, encode, header_blocks};
 use crate::format::superblock::Head;
@@ -245,7 +247,7 @@ impl Lane {
     /// Segments that checkpoints need: this one and, after a crash in the middle of it, recovery's.
     pub fn checkpoint_segments(&self) -> usize {
         let stats = self.map.stats();
-        let table = self.segments.count() as usize / 128 + 2;
+        let table = self.segments.count() as usize / SEGMENTS_PER_BLOCK + 2;
         let blocks = 2 * (stats.dirty + stats.frozen + table) + 64;
         blocks.div_ceil(self.segments.blocks() as usize) + 1
     }
@@ -383,9 +385,10 @@ impl Lane {
         let mut bufs = Bufs::with_capacity(1 + payload.len());
         bufs.push(header);
         bufs.extend(payload);
-        debug_assert_eq!(
+        assert_eq!(
             bufs.iter().map(|buf| buf.len()).sum::<usize>(),
-            (header_blocks + payload_blocks) as usize * BLOCK_SIZE
+            (header_blocks + payload_blocks) as usize * BLOCK_SIZE,
+            "a record is as long as its header says"
         );
         let (device, offset) = profile::locate(&self.geometry.superblock, addr);
         self.log.flying += usize::from(stream == STREAM_DATA);
@@ -413,5 +416,25 @@ impl Lane {
             action: Action::Write { bufs, durable },
         });
         sequence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_takes_as_much_as_fits_and_no_more() {
+        for width in [PointerWidth::Narrow, PointerWidth::Wide] {
+            for kind in [Kind::Data, Kind::Map, Kind::Relocate] {
+                for room in 0..300 {
+                    let fits =
+                        |payload| payload + header_blocks(kind, payload, width) <= room as usize;
+                    let payload = payload_that_fits(kind, room, width);
+                    assert!(payload == 0 || fits(payload), "{payload} do not fit into {room}");
+                    assert!(payload == MAX_RECORD_PAYLOAD || !fits(payload + 1), "{room}");
+                }
+            }
+        }
     }
 }
