@@ -507,3 +507,6 @@ impl Space for Segments {
         self.lose(id);
     }
 }
+
+#[cfg(test)]
+mod tests;
