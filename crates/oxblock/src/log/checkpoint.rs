@@ -75,7 +75,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// The state after opening at `durable`. `begun` when its epoch already belongs to this opening.
+    /// The state after opening at `durable`, of which the epoch belongs to an earlier life.
     pub fn new(durable: Checkpoint) -> Self {
         Self { durable, stage: Stage::Idle, wanted: false, closing: false, begun: false }
     }

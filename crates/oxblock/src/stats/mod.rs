@@ -44,3 +44,31 @@ pub struct Counters {
     /// Records that recovery found in part.
     pub torn_records: u64,
 }
+
+impl Counters {
+    /// Names and values, in order, for output.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("requests", self.requests),
+            ("read_blocks", self.read_blocks),
+            ("written_blocks", self.written_blocks),
+            ("records", self.records),
+            ("log_blocks", self.log_blocks),
+            ("deferred", self.deferred),
+            ("atomic_groups", self.atomic_groups),
+            ("relocated_blocks", self.relocated_blocks),
+            ("relocations_lost", self.relocations_lost),
+            ("cleaned_segments", self.cleaned_segments),
+            ("checkpoints_begun", self.checkpoints_begun),
+            ("checkpoints", self.checkpoints),
+            ("map_blocks", self.map_blocks),
+            ("flushes", self.flushes),
+            ("checksum_errors", self.checksum_errors),
+            ("second_reads", self.second_reads),
+            ("space_stalls", self.space_stalls),
+            ("read_modify_writes", self.read_modify_writes),
+            ("torn_records", self.torn_records),
+            ("damaged_segments", self.damaged_segments),
+        ]
+    }
+}
