@@ -45,6 +45,6 @@ impl BlockTarget for Volume {
     }
 
     fn next_data(&mut self, from: u64) -> Result<Option<Extent>> {
-        Self::next_data(self, from)
+        Ok(Self::next_data(self, from))
     }
 }

@@ -1,6 +1,6 @@
 //! Reading a whole volume after an opening and comparing it with the model.
 
-use oxblock::{Buf, Completion, ErrorKind, Request, RequestKind};
+use oxblock::{Buf, Completion, Request, RequestKind};
 
 use crate::content::{BLOCK, BLOCK_LEN, small};
 use crate::model::{Seen, Violation};
@@ -82,7 +82,7 @@ impl World {
                 // A transient fault may hit a block twice in a row, hardly ten times.
                 Trouble::Transient if tries < 9 => tries += 1,
                 Trouble::Transient => {
-                    // A node that failed twice is given up until the next opening.
+                    // A node that came damaged three times in a row is given up until the next opening.
                     self.disk.clear_faults();
                     self.drop_volume();
                     self.open(false, false).map_err(|error| format!("open again: {error}"))?;
@@ -92,11 +92,11 @@ impl World {
             }
         };
         self.coverage.damaged_reads += 1;
-        let bad = match error.kind() {
-            ErrorKind::Checksum => error.blocks().iter().map(|bad| bad.block).collect(),
-            // A lost node: blocks one by one would tell more, a chunk is what it costs here.
-            _ => (from..to).collect(),
-        };
+        // Blocks that fail one by one and those under a lost node alike.
+        let bad: Vec<u64> = error.blocks().iter().map(|bad| bad.block).collect();
+        if bad.is_empty() || bad.iter().any(|block| !(from..to).contains(block)) {
+            return Err(format!("a read of blocks {from} to {to} fails for {bad:?}: {error}"));
+        }
         Ok(Some((from, found, bad)))
     }
 

@@ -224,11 +224,11 @@ impl World {
             return Ok(());
         };
         let counters = volume.counters();
-        match counters.checksum_errors + counters.damaged_segments {
+        match counters.second_reads + counters.damaged_segments {
             0 => Ok(()),
             _ => Err(format!(
-                "{} blocks failed to verify and {} segments are given up on a sound device",
-                counters.checksum_errors, counters.damaged_segments
+                "{} blocks were read again and {} segments are given up on a sound device",
+                counters.second_reads, counters.damaged_segments
             )),
         }
     }
@@ -301,7 +301,7 @@ impl World {
             let damages = matches!(self.plan.trouble, Trouble::Transient | Trouble::Silent);
             self.tolerate(error, damages).map_err(|why| format!("read {why}"))?;
             self.coverage.damaged_reads += u64::from(!self.disk.is_off());
-            if error.kind() != ErrorKind::Checksum || error.blocks().is_empty() {
+            if error.blocks().is_empty() {
                 return Ok(());
             }
             bad.extend(error.blocks().iter().map(|bad| bad.block));

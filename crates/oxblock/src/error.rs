@@ -39,13 +39,17 @@ pub enum ErrorKind {
     PermissionDenied,
     /// The file does not exist (`ENOENT`).
     NotFound,
-    /// A write or a flush failed earlier, so durability can no longer be promised (`EIO`).
+    /// A write or a flush failed earlier, so durability can no longer be promised (`EIO`). Requests that were under way
+    /// then fail with the cause itself.
     Latched,
     /// The volume is being closed (`ESHUTDOWN`).
     Closed,
 }
 
 /// A block that could not be read back as it was written.
+///
+/// When the map node that holds its pointer cannot be had, nobody knows where the block is: then place and checksum are
+/// those of the node, and the kind of the error is not [`Checksum`](ErrorKind::Checksum) but what happened to the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadBlock {
     /// The logical block (4096-byte units from the start of the volume).
@@ -56,7 +60,7 @@ pub struct BadBlock {
     pub offset: u64,
     /// The checksum that the parent holds.
     pub expected: u128,
-    /// The checksum of what was read, or `None` when the device failed the read.
+    /// The checksum of what was read, or `None` when the device failed the read or the block was not looked for.
     pub got: Option<u128>,
 }
 
@@ -116,12 +120,18 @@ impl Error {
         error
     }
 
+    /// The same error with the blocks that the read could not give.
+    pub(crate) fn listing(mut self, bad: Vec<BadBlock>) -> Self {
+        self.0.bad = bad;
+        self
+    }
+
     /// The kind, to match on.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The blocks that a failed read could not verify; empty for every other error.
+    /// The blocks that a failed read could not give, all of them; empty for every other error.
     pub fn blocks(&self) -> &[BadBlock] {
         &self.0.bad
     }

@@ -137,6 +137,7 @@ fn every_constant_is_documented_with_its_value() {
         ("WIDE_POINTER_SIZE", layout::WIDE_POINTER_SIZE.to_string()),
         ("ADDRESS_LIMIT", layout::ADDRESS_LIMIT.to_string()),
         ("BLOCK_LIMIT", layout::BLOCK_LIMIT.to_string()),
+        ("COUNTER_LIMIT", layout::COUNTER_LIMIT.to_string()),
         ("KNOWN_COMPAT", layout::KNOWN_COMPAT.to_string()),
         ("KNOWN_RO_COMPAT", layout::KNOWN_RO_COMPAT.to_string()),
         ("KNOWN_INCOMPAT", layout::KNOWN_INCOMPAT.to_string()),

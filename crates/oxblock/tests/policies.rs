@@ -90,7 +90,7 @@ fn work(path: &Path, policy: Policy, device_call: DeviceCall) -> oxblock::stats:
 fn identical(folder: &Path, csum: CsumKind, device_call: DeviceCall) {
     let pristine = folder.join("pristine");
     let options = CreateOptions { size: Some(SIZE), csum, ..CreateOptions::default() };
-    create(&[pristine.clone()], &options).unwrap();
+    create(std::slice::from_ref(&pristine), &options, &mut |_, _| ()).unwrap();
     let mut reference: Option<(Policy, Vec<u8>)> = None;
     for policy in every_policy() {
         let path: PathBuf = folder.join("volume");
@@ -149,14 +149,14 @@ fn clients_verify_what_they_read_and_find_damage() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("volume");
         let options = CreateOptions { size: Some(16 << 20), ..CreateOptions::default() };
-        create(&[path.clone()], &options).unwrap();
+        create(std::slice::from_ref(&path), &options, &mut |_, _| ()).unwrap();
         let options = OpenOptions {
             policy: Policy { complete, ..Policy::default() },
             ..OpenOptions::default()
         };
         let mut data = Buf::new(64 << 10);
         fill(&mut data, 3);
-        let handle = Handle::open(&[path.clone()], &options).unwrap();
+        let handle = Handle::open(std::slice::from_ref(&path), &options).unwrap();
         let data = handle.write_at(1 << 20, data).unwrap();
         let back = handle.read_at(1 << 20, Buf::new(64 << 10)).unwrap();
         assert!(back[..] == data[..]);
@@ -165,7 +165,7 @@ fn clients_verify_what_they_read_and_find_damage() {
         handle.close().unwrap();
 
         flip(&path, &data[5 * 4096..6 * 4096]);
-        let handle = Handle::open(&[path.clone()], &options).unwrap();
+        let handle = Handle::open(std::slice::from_ref(&path), &options).unwrap();
         let failed = handle.read_at(1 << 20, Buf::new(64 << 10)).unwrap_err();
         assert_eq!(failed.error.kind(), ErrorKind::Checksum);
         let bad: Vec<u64> = failed.error.blocks().iter().map(|bad| bad.block).collect();

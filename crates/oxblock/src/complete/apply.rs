@@ -61,3 +61,41 @@ pub(crate) fn apply(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::pointer::PointerWidth;
+
+    /// Told of nothing that anybody asks about.
+    struct Nobody;
+
+    impl Space for Nobody {
+        fn born(&mut self, _: u64) {}
+        fn died(&mut self, _: u64) {}
+    }
+
+    #[test]
+    fn what_a_lost_node_holds_is_passed_over_and_nothing_else() {
+        // A map whose root is never brought: everything is under it.
+        let root = Pointer { addr: 7, csum: 1 };
+        let mut map = Map::new(PointerWidth::Narrow, 1000, root, 10, 64);
+        let data = [Entry { id: 3, csum: 1, aux: 0 }, Entry { id: 900, csum: 1, aux: 0 }];
+        let mut progress = Progress::default();
+        for done in 1..=2 {
+            let miss = apply(Kind::Data, &data, 50, &mut progress, &mut map, &mut Nobody);
+            progress.skip(Kind::Data, miss.unwrap_err(), &map);
+            assert_eq!(progress.entries, done);
+        }
+        assert_eq!(apply(Kind::Data, &data, 50, &mut progress, &mut map, &mut Nobody), Ok(()));
+
+        let range = [Entry { id: 3, csum: 0, aux: 900 }];
+        let mut progress = Progress::default();
+        let miss = apply(Kind::Trim, &range, 50, &mut progress, &mut map, &mut Nobody).unwrap_err();
+        assert_eq!(progress.at, 3);
+        progress.skip(Kind::Trim, miss, &map);
+        assert_eq!((progress.entries, progress.at), (0, map.end_of(miss.key)));
+        assert_eq!(apply(Kind::Trim, &range, 50, &mut progress, &mut map, &mut Nobody), Ok(()));
+        assert_eq!((progress.entries, progress.at), (1, 0));
+    }
+}

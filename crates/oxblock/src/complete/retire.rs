@@ -72,9 +72,11 @@ impl Lane {
                 self.fetch(miss, Waiter::Loop);
                 return false;
             }
-            // The node that holds this entry is damaged beyond repair: the entry fails, and only this entry. For
-            // recovery it fails in the same way.
-            self.fail_entry(record, progress.entries);
+            // The node that holds this entry cannot be had: the entry fails, and only this entry. If this record is
+            // replayed, it fails again where the node is damaged. Where it could not be read, recovery tries it anew
+            // and takes the entry in, or refuses to open; either will do for a write that has failed.
+            let why = self.fetches.why_lost(miss.key);
+            self.fail_entry(record, progress.entries, why);
             progress.skip(record.kind, miss, &self.map);
         }
     }

@@ -162,6 +162,17 @@ pub enum Fua {
     Emulated,
 }
 
+impl Fua {
+    /// The name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotNeeded => "not needed",
+            Self::Native => "native",
+            Self::Emulated => "emulated",
+        }
+    }
+}
+
 /// What a device can do, asked from the system when it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueLimits {

@@ -57,6 +57,9 @@ pub const ADDRESS_LIMIT: u64 = 1 << 48;
 /// Logical blocks are below this.
 pub const BLOCK_LIMIT: u64 = 1 << 48;
 
+/// Counters that only grow (generations, epochs, sequence numbers) are below this: no volume comes near, and none wraps.
+pub const COUNTER_LIMIT: u64 = 1 << 62;
+
 /// `compat`: an older version may read and write the volume.
 pub const KNOWN_COMPAT: u64 = 0;
 /// `ro_compat`: an older version may only read it.

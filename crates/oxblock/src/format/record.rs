@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::is_zero;
 use super::layout::{
-    ADDRESS_LIMIT, BLOCK_LIMIT, BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD,
+    ADDRESS_LIMIT, BLOCK_LIMIT, BLOCK_SIZE, COUNTER_LIMIT, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD,
     RECORD_HEADER_SIZE, RECORD_MAGIC,
 };
 use super::pointer::{PointerWidth, identity};
@@ -254,7 +254,12 @@ pub fn decode(
     width: PointerWidth,
     csum: &Csum,
 ) -> Result<(Header, Vec<Entry>), Invalid> {
-    let blocks = claimed_blocks(bytes).ok_or(Invalid::Magic)?;
+    let blocks = match claimed_blocks(bytes) {
+        Some(blocks) => blocks,
+        // Something is there, and it is no stranger.
+        None if bytes.starts_with(&RECORD_MAGIC) => return Err(Invalid::Field("header blocks")),
+        None => return Err(Invalid::Magic),
+    };
     let bytes = bytes.get(..blocks * BLOCK_SIZE).ok_or(Invalid::Short)?;
     let (raw, rest) = Raw::ref_from_prefix(bytes).map_err(|_| Invalid::Short)?;
     let expected = u128::from_le_bytes(raw.checksum);
@@ -294,6 +299,10 @@ pub fn decode(
     }
     if header.addr != addr {
         return Err(Invalid::Field("address"));
+    }
+    let counters = [header.sequence, header.epoch, header.durable, header.generation];
+    if counters.iter().any(|counter| *counter >= COUNTER_LIMIT) {
+        return Err(Invalid::Field("counter"));
     }
     if header.flags & !FLAG_CONTINUES != 0 {
         return Err(Invalid::Field("flags"));
@@ -417,9 +426,23 @@ mod tests {
         let csum = Csum::new(CsumKind::Crc32c, [7; 16]);
         let width = PointerWidth::Narrow;
         let good = header(Kind::Data, 16, width);
-        for (at, value) in
-            [(4, 0u8), (4, 9), (6, 8), (10, 1), (12, 3), (12, 255), (92, 255), (104, 1), (4000, 1)]
-        {
+        for (at, value) in [
+            (4, 0u8),
+            (4, 9),
+            (6, 8),
+            (8, 0),
+            (8, 4),
+            (10, 1),
+            (12, 3),
+            (12, 255),
+            (63, 64),
+            (71, 64),
+            (79, 64),
+            (92, 255),
+            (103, 64),
+            (104, 1),
+            (4000, 1),
+        ] {
             let mut out = vec![0; BLOCK_SIZE];
             encode(&good, &entries(Kind::Data, 16, width), width, &csum, &mut out);
             out[at] = value;

@@ -11,10 +11,10 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 use super::features::Features;
 use super::is_zero;
 use super::layout::{
-    ADDRESS_LIMIT, AREA_BYTES, BLOCK_BYTES, BLOCK_LIMIT, BLOCK_SIZE, DEVICE_ENTRY_SIZE,
-    DEVICE_PATH_SIZE, LABEL_SIZE, MAX_DEVICES, MAX_LANES, MAX_RESERVE, MAX_SEGMENT_BLOCKS,
-    MAX_STREAMS, MIN_SEGMENT_BLOCKS, SEGMENT_ENTRY_SIZE, SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE,
-    SUPERBLOCK_SLOTS, VERSION,
+    ADDRESS_LIMIT, AREA_BYTES, BLOCK_BYTES, BLOCK_LIMIT, BLOCK_SIZE, COUNTER_LIMIT,
+    DEVICE_ENTRY_SIZE, DEVICE_PATH_SIZE, LABEL_SIZE, MAX_DEVICES, MAX_LANES, MAX_RESERVE,
+    MAX_SEGMENT_BLOCKS, MAX_STREAMS, MIN_SEGMENT_BLOCKS, SEGMENT_ENTRY_SIZE, SUPERBLOCK_MAGIC,
+    SUPERBLOCK_SIZE, SUPERBLOCK_SLOTS, VERSION,
 };
 use super::pointer::{Pointer, PointerWidth};
 use crate::csum::{CsumKind, strong};
@@ -137,9 +137,6 @@ struct RawHead {
     segment: U32,
     offset: U32,
 }
-
-/// Counters of a checkpoint are below this.
-const COUNTER_LIMIT: u64 = 1 << 62;
 
 /// A head that is not there.
 const NO_HEAD: u32 = u32::MAX;
@@ -380,7 +377,6 @@ impl Superblock {
             return Err(corrupt("a field is out of range"));
         }
         let capacity = u64::from(main.segments.get()) * u64::from(segment_blocks);
-        // Room for ever: no counter comes near, and none wraps around.
         let counters = [main.generation.get(), main.epoch.get(), main.sequence.get()];
         let plausible = main.volume_blocks.get() <= capacity
             && main.used_blocks.get() <= main.volume_blocks.get()

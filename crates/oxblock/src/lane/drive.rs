@@ -62,7 +62,7 @@ impl Lane {
             && self.queue.in_flight() == 0
             && self.done.is_empty()
             && self.point.idle()
-            && !self.cleaning()
+            && (!self.cleaning() || self.cleaner_starves())
     }
 
     fn reap(&mut self) -> bool {

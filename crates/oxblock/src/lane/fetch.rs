@@ -1,6 +1,10 @@
 //! Fetching map nodes: each at most once at a time, with whoever waits for it.
+//!
+//! A node that cannot be had is *lost*: its range fails, nothing else does. Bytes that never verify stay lost. A device
+//! that fails its reads may do better later, so that mark is taken back when the next request comes; whoever works without
+//! a request looks again right after the fetch has ended, and finds the mark.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use slab::Slab;
 
 use super::{Class, Lane, tag};
@@ -18,11 +22,25 @@ pub(crate) enum Waiter {
     Loop,
 }
 
+/// Reads of a map node, while it does not come well, before it is given up.
+pub(crate) const TRIES: u32 = 3;
+
+/// Why a node cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// It was read each time, and never verified.
+    Damaged,
+    /// The device failed a read of it. What is there is not known.
+    Unreadable,
+}
+
 #[derive(Debug)]
 struct Fetch {
     miss: Miss,
     waiters: Vec<Waiter>,
-    retried: bool,
+    tries: u32,
+    /// The device has failed one of the tries.
+    failed: bool,
 }
 
 /// Nodes on their way, and nodes that are lost.
@@ -30,24 +48,35 @@ struct Fetch {
 pub(crate) struct Fetches {
     flying: Slab<Fetch>,
     index: HashMap<Key, usize>,
-    /// Nodes that could not be read or verified: their ranges fail, nothing else does.
-    lost: HashSet<Key>,
+    lost: HashMap<Key, Lost>,
 }
 
 impl Fetches {
     /// The node cannot be had.
     pub fn is_lost(&self, key: Key) -> bool {
-        !self.lost.is_empty() && self.lost.contains(&key)
+        !self.lost.is_empty() && self.lost.contains_key(&key)
+    }
+
+    /// Why the node cannot be had, if it cannot.
+    pub fn why_lost(&self, key: Key) -> Option<Lost> {
+        self.lost.get(&key).copied()
     }
 
     /// The node cannot be had.
-    pub fn mark_lost(&mut self, key: Key) {
-        self.lost.insert(key);
+    pub fn mark_lost(&mut self, key: Key, why: Lost) {
+        self.lost.insert(key, why);
     }
 
-    /// Nodes that cannot be had.
-    pub fn lost(&self) -> impl Iterator<Item = Key> {
-        self.lost.iter().copied()
+    /// How many nodes cannot be had.
+    pub fn lost(&self) -> usize {
+        self.lost.len()
+    }
+
+    /// A request has come: nodes that could not be read are worth another try.
+    pub fn forgive(&mut self) {
+        if !self.lost.is_empty() {
+            self.lost.retain(|_, why| *why == Lost::Damaged);
+        }
     }
 
     /// The node is on its way.
@@ -73,7 +102,7 @@ impl Lane {
             return;
         }
         let waiters = if waiter == Waiter::Loop { Vec::new() } else { vec![waiter] };
-        let id = self.fetches.flying.insert(Fetch { miss, waiters, retried: false });
+        let id = self.fetches.flying.insert(Fetch { miss, waiters, tries: 1, failed: false });
         self.fetches.index.insert(miss.key, id);
         self.map.begin_fetch(miss);
         self.segments.pin(self.segments.of(miss.pointer.addr));
@@ -99,6 +128,13 @@ impl Lane {
             && (0..width.fanout()).all(|slot| width.get(page, slot).addr < limit)
     }
 
+    /// Gives up a node after [`TRIES`] reads, of which the device has `failed` some or none.
+    pub fn lose(&mut self, key: Key, failed: bool) {
+        // Only what was read and did not verify is a checksum error.
+        self.counters.checksum_errors += u64::from(!failed);
+        self.fetches.mark_lost(key, if failed { Lost::Unreadable } else { Lost::Damaged });
+    }
+
     /// A node has arrived, or not.
     pub fn fetched(&mut self, id: u64, done: &Done) {
         let id = usize::try_from(id).unwrap_or(usize::MAX);
@@ -108,7 +144,10 @@ impl Lane {
         let (Some(miss), Some(fetch)) = (miss, self.fetches.flying.get_mut(id)) else {
             unreachable!("fetch {id} is not in flight")
         };
-        if !good && !std::mem::replace(&mut fetch.retried, true) {
+        fetch.failed |= done.result.is_err();
+        if !good && fetch.tries < TRIES {
+            fetch.tries += 1;
+            self.counters.second_reads += 1;
             self.push_fetch(id, miss);
             return;
         }
@@ -118,9 +157,8 @@ impl Lane {
         if good {
             self.map.insert(miss, page);
         } else {
-            self.counters.checksum_errors += 1;
             self.map.abandon(miss.key);
-            self.fetches.lost.insert(miss.key);
+            self.lose(miss.key, fetch.failed);
         }
         for waiter in fetch.waiters {
             match waiter {

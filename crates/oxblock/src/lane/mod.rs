@@ -16,7 +16,7 @@ mod fetch;
 mod tag;
 
 pub(crate) use config::{Geometry, Placement, Tuning};
-pub(crate) use fetch::{Fetches, Waiter};
+pub(crate) use fetch::{Fetches, Lost, TRIES, Waiter};
 pub(crate) use tag::{Class, tag};
 
 use std::collections::VecDeque;
@@ -108,5 +108,15 @@ impl Lane {
             jobs_sent: 0,
             done: Vec::new(),
         }
+    }
+
+    /// Blocks that failed verification in the volume's life: what the superblock knew when the lane was opened, and what
+    /// has come since. Not what the last checkpoint says, which counts part of the latter.
+    pub fn checksum_errors(&self) -> u64 {
+        self.geometry
+            .superblock
+            .checkpoint
+            .checksum_errors
+            .saturating_add(self.counters.checksum_errors)
     }
 }

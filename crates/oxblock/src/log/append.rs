@@ -8,7 +8,9 @@
 use std::collections::VecDeque;
 
 use crate::device::{Action, Buf, Bufs, Op};
-use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD};
+use crate::format::layout::{
+    BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD, SEGMENTS_PER_BLOCK,
+};
 use crate::format::pointer::PointerWidth;
 use crate::format::record::{Entry, FLAG_CONTINUES, Header, Kind, encode, header_blocks};
 use crate::format::superblock::Head;
@@ -253,7 +255,7 @@ impl Lane {
     /// Segments that checkpoints need: this one and, after a crash in the middle of it, recovery's.
     pub fn checkpoint_segments(&self) -> usize {
         let stats = self.map.stats();
-        let table = self.segments.count() as usize / 128 + 2;
+        let table = self.segments.count() as usize / SEGMENTS_PER_BLOCK + 2;
         let blocks = 2 * (stats.dirty + stats.frozen + table) + 64;
         blocks.div_ceil(self.segments.blocks() as usize) + 1
     }
@@ -332,10 +334,10 @@ impl Lane {
     /// Opens the next segment for a stream, whatever room is left in its present one. A record of the stream must follow
     /// before any other.
     pub fn open_next(&mut self, stream: u8) -> Option<u32> {
+        let id = self.segments.open()?;
         if let Some(old) = self.log.head(stream) {
             self.segments.seal(old);
         }
-        let id = self.segments.open()?;
         self.log.set_head(stream, Some(id));
         self.log.opened.push_back((self.log.next, id));
         Some(id)
@@ -453,5 +455,25 @@ impl Lane {
             offset,
             action: Action::Write { bufs, durable },
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_takes_as_much_as_fits_and_no_more() {
+        for width in [PointerWidth::Narrow, PointerWidth::Wide] {
+            for kind in [Kind::Data, Kind::Map, Kind::Relocate] {
+                for room in 0..300 {
+                    let fits =
+                        |payload| payload + header_blocks(kind, payload, width) <= room as usize;
+                    let payload = payload_that_fits(kind, room, width);
+                    assert!(payload == 0 || fits(payload), "{payload} do not fit into {room}");
+                    assert!(payload == MAX_RECORD_PAYLOAD || !fits(payload + 1), "{room}");
+                }
+            }
+        }
     }
 }

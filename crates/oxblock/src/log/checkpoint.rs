@@ -75,7 +75,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// The state after opening at `durable`. `begun` when its epoch already belongs to this opening.
+    /// The state after opening at `durable`, of which the epoch belongs to an earlier life.
     pub fn new(durable: Checkpoint) -> Self {
         Self { durable, stage: Stage::Idle, wanted: false, closing: false, begun: false }
     }
@@ -206,7 +206,8 @@ impl Lane {
             sequence: self.log.retired,
             appended: self.log.appended,
             heads,
-            used_blocks: self.map.mapped(),
+            // A count that began too high must not make a superblock that nobody can open.
+            used_blocks: self.map.mapped().min(self.geometry.blocks),
             last: self.log.retired,
             own: 0,
             clean,
@@ -401,8 +402,7 @@ impl Lane {
             reserve,
             used_blocks: frozen.used_blocks,
             clean: frozen.clean,
-            checksum_errors: self.geometry.superblock.checkpoint.checksum_errors
-                + self.counters.checksum_errors,
+            checksum_errors: self.checksum_errors(),
         };
         self.write_superblock(point, Some(frozen.appended), chosen);
     }

@@ -51,6 +51,19 @@ struct Victim {
     window: Option<Buf>,
     start: u32,
     reading: bool,
+    /// Of the read under way, the blocks without which nothing goes on.
+    needed: u32,
+    /// It is the second one for the same blocks.
+    again: bool,
+    /// The window could not be read, and is zero.
+    unreadable: bool,
+    /// The most blocks of a read, where more are not needed. Less after one that failed: that may be for a part that
+    /// nobody needs.
+    most: u32,
+    /// The data block that was read once more by itself.
+    doubted: Option<u64>,
+    /// The position is where a record ends, or the start: the next one is expected there.
+    chained: bool,
     /// What the first record says; others in the segment are left from earlier lives.
     generation: Option<u64>,
     sequence: u64,
@@ -74,6 +87,8 @@ pub(crate) struct Cleaner {
     walked: VecDeque<(u32, u64, u64)>,
     /// The last record that moved something.
     moved: u64,
+    /// What is collected cannot leave, because no segment is to be had.
+    starved: bool,
     /// Memory of a victim's window that the window does not use now.
     rest: Option<Buf>,
 }
@@ -121,9 +136,15 @@ impl Lane {
         self.available() > low || self.cleaner.owed < 1024.0 || self.cleaner.victim.is_none()
     }
 
-    /// True when segments that were walked through wait for a checkpoint to take the last nodes out of them.
+    /// True when segments that were walked through wait for a checkpoint to take the last nodes out of them, and nothing
+    /// else can win space meanwhile.
     pub fn walked_waits(&self) -> bool {
-        self.cleaner.victim.is_none() && !self.cleaner.walked.is_empty()
+        (self.cleaner.victim.is_none() || self.cleaner.starved) && !self.cleaner.walked.is_empty()
+    }
+
+    /// True when the cleaner cannot go on without a segment for what it moves.
+    pub fn cleaner_starves(&self) -> bool {
+        self.cleaner.starved
     }
 
     /// True when the cleaner has something to work on.
@@ -140,12 +161,12 @@ impl Lane {
             // What is collected and not sent stays where it is.
             return false;
         }
-        self.settle_walked();
+        let mut any = self.settle_walked();
         let (low, high) = self.watermarks();
         let available = self.available();
         if self.cleaner.victim.is_none() {
             if available >= high {
-                return false;
+                return any;
             }
             let chosen = self.choose_victim();
             if let Some(segment) = chosen {
@@ -158,14 +179,19 @@ impl Lane {
                 window: None,
                 start: 0,
                 reading: false,
+                needed: 0,
+                again: false,
+                unreadable: false,
+                most: u32::MAX,
+                doubted: None,
+                chained: true,
                 generation: None,
                 sequence: 0,
                 usual: u32::MAX,
                 open: None,
             });
         }
-        let Some(mut victim) = self.cleaner.victim.take() else { return false };
-        let mut any = false;
+        let Some(mut victim) = self.cleaner.victim.take() else { return any };
         let mut budget = ENTRIES_PER_STEP;
         while (self.cleaner.owed > 0.0 || available <= low) && budget > 0 {
             match self.walk(&mut victim, &mut budget) {
@@ -219,22 +245,28 @@ impl Lane {
             return outcome;
         }
         let live = self.segments.at(victim.segment);
-        let empty = live.live + live.table == 0;
+        let empty = !live.holds_any();
         if victim.at >= self.segments.blocks() || empty {
             return Walk::End;
         }
         match self.next_record(victim) {
             Next::Read(blocks) => {
                 // Where records are tiny, one read for many of them.
-                let blocks = if victim.usual <= TINY_RECORD { TINY_WINDOW } else { blocks };
-                self.read_window(victim, victim.at, blocks);
+                let wide = if victim.usual <= TINY_RECORD { TINY_WINDOW } else { blocks };
+                self.read_window(victim, victim.at, wide, blocks);
                 Walk::On
             }
             Next::Record(header, entries) => {
                 victim.generation = Some(header.generation);
                 victim.sequence = header.sequence;
                 victim.usual = u32::from(header.header_blocks) + header.payload_blocks;
+                victim.chained = true;
                 victim.open = Some(Open { header, entries, next: 0 });
+                Walk::On
+            }
+            Next::Nothing if std::mem::take(&mut victim.chained) && !victim.unreadable => {
+                // Mostly the end of what was written. But a bit may have flipped on the way, and a whole record hangs on it.
+                self.read_once_more(victim, victim.at);
                 Walk::On
             }
             Next::Nothing => {
@@ -277,9 +309,21 @@ impl Lane {
         Next::Record(header, entries)
     }
 
-    /// Reads `blocks` blocks of the victim from block `start` on, or more where small reads do not pay.
-    fn read_window(&mut self, victim: &mut Victim, start: u32, blocks: u32) {
-        let count = self.tuning.window_blocks.max(blocks).min(self.segments.blocks() - start);
+    /// Reads `blocks` blocks of the victim from block `start` on, of which `needed` are really needed; more where small
+    /// reads do not pay, and no more than those after a read that failed.
+    fn read_window(&mut self, victim: &mut Victim, start: u32, blocks: u32, needed: u32) {
+        let wide = self.tuning.window_blocks.max(blocks).min(victim.most).max(needed);
+        (victim.needed, victim.again) = (needed, false);
+        self.send_window(victim, start, wide.min(self.segments.blocks() - start));
+    }
+
+    /// Reads one block of the victim again, before anything is decided on what the first read gave.
+    fn read_once_more(&mut self, victim: &mut Victim, start: u32) {
+        (victim.needed, victim.again) = (1, true);
+        self.send_window(victim, start, 1);
+    }
+
+    fn send_window(&mut self, victim: &mut Victim, start: u32, count: u32) {
         let buf = self.window_buf(victim, count as usize * BLOCK_SIZE);
         victim.start = start;
         victim.reading = true;
@@ -311,20 +355,30 @@ impl Lane {
         whole
     }
 
-    /// The window has come. A failed read looks like nothing: what is live there stays, and the segment is left alone.
+    /// The window has come. One that failed is read again, smaller, and what is really needed twice. If that fails too it
+    /// looks like nothing: what is live there stays, and the segment is left alone.
     pub fn window_read(&mut self, mut done: Done) {
-        let Some(victim) = self.cleaner.victim.as_mut() else {
+        let Some(mut victim) = self.cleaner.victim.take() else {
             unreachable!("a window without a victim")
         };
-        victim.reading = false;
-        let mut buf = done.bufs.pop();
-        if done.result.is_err()
-            && let Some(buf) = &mut buf
-        {
-            buf.fill(0);
-        }
-        victim.window = buf;
         self.segments.unpin(victim.segment);
+        victim.reading = false;
+        victim.unreadable = done.result.is_err();
+        let mut window = done.bufs.pop().unwrap_or_else(|| Buf::new(0));
+        let (start, blocks) =
+            (victim.start, u32::try_from(window.len() / BLOCK_SIZE).unwrap_or(u32::MAX));
+        let wide = blocks > victim.needed;
+        if victim.unreadable && !wide && victim.again {
+            window.fill(0);
+        }
+        victim.window = Some(window);
+        if victim.unreadable && (wide || !victim.again) {
+            self.counters.second_reads += 1;
+            (victim.most, victim.again) = ((blocks / 2).max(1), !wide);
+            let blocks = victim.most.max(victim.needed);
+            self.send_window(&mut victim, start, blocks);
+        }
+        self.cleaner.victim = Some(victim);
     }
 
     /// Moves what is live of the open record.
@@ -346,7 +400,13 @@ impl Lane {
                 Ok(Moved::Later) => return Walk::Wait,
                 Ok(Moved::Unread) => {
                     let run = self.live_run(&open.entries, open.next, addr);
-                    self.read_window(victim, self.segments.offset(addr), run);
+                    self.read_window(victim, self.segments.offset(addr), run, 1);
+                    return Walk::Wait;
+                }
+                Ok(Moved::Doubtful) => {
+                    victim.doubted = Some(addr);
+                    self.counters.second_reads += 1;
+                    self.read_once_more(victim, self.segments.offset(addr));
                     return Walk::Wait;
                 }
                 Err(miss) if self.fetches.is_lost(miss.key) => {}
@@ -385,10 +445,12 @@ impl Lane {
             .and_then(|at| window.get(at..at + BLOCK_SIZE));
         let Some(data) = data else { return Ok(Moved::Unread) };
         if self.geometry.csum.of(identity::data(block), data) != pointer.csum {
+            if !victim.unreadable && victim.doubted != Some(addr) {
+                return Ok(Moved::Doubtful);
+            }
             // Stays where it is: reads of it fail with its address, and nothing else is lost.
-            self.counters.checksum_errors += 1;
-            self.counters.damaged_segments += 1;
-            self.segments.set_damaged(victim.segment);
+            self.counters.checksum_errors += u64::from(!victim.unreadable);
+            self.give_up(victim.segment);
             return Ok(Moved::Yes);
         }
         let full = self.cleaner.entries.len() >= MAX_RECORD_PAYLOAD.min(self.move_leaves());
@@ -441,9 +503,9 @@ impl Lane {
         if count == 0 {
             return false;
         }
-        let Some(fit) = self.prepare(STREAM_RELOCATE, Kind::Relocate, count) else {
-            return false;
-        };
+        let prepared = self.prepare(STREAM_RELOCATE, Kind::Relocate, count);
+        self.cleaner.starved = prepared.is_none() && !self.may_open(STREAM_RELOCATE);
+        let Some(fit) = prepared else { return false };
         let mut entries = std::mem::take(&mut self.cleaner.entries);
         let Some(mut payload) = self.cleaner.payload.take() else {
             unreachable!("moved blocks without a payload")
@@ -475,13 +537,20 @@ impl Lane {
         true
     }
 
+    /// Marks a segment in which something lives that cannot be moved; it counts once.
+    fn give_up(&mut self, segment: u32) {
+        self.counters.damaged_segments += u64::from(!self.segments.at(segment).damaged);
+        self.segments.set_damaged(segment);
+    }
+
     /// Judges walked segments once all that was moved out of them is applied: what still lives there then is nodes that
-    /// the next checkpoint moves, or blocks that cannot be moved.
-    fn settle_walked(&mut self) {
-        for _ in 0..self.cleaner.walked.len() {
-            let Some((segment, moved, point)) = self.cleaner.walked.pop_front() else { return };
+    /// the next checkpoint moves, or blocks that cannot be moved. True when one was judged.
+    fn settle_walked(&mut self) -> bool {
+        let waiting = self.cleaner.walked.len();
+        for _ in 0..waiting {
+            let Some((segment, moved, point)) = self.cleaner.walked.pop_front() else { break };
             let state = self.segments.at(segment);
-            let empty = state.live + state.table == 0;
+            let empty = !state.holds_any();
             // A checkpoint that froze before the walk was over may not have moved the nodes: the second has.
             let late = self.point.durable.generation >= point + 2;
             if self.log.retired < moved || !(empty || late) {
@@ -492,10 +561,10 @@ impl Lane {
             if empty {
                 self.counters.cleaned_segments += 1;
             } else {
-                self.counters.damaged_segments += 1;
-                self.segments.set_damaged(segment);
+                self.give_up(segment);
             }
         }
+        self.cleaner.walked.len() < waiting
     }
 }
 
@@ -518,6 +587,8 @@ enum Moved {
     Later,
     /// It is live, and its content is not in the window.
     Unread,
+    /// It is live, and what is in the window does not verify: that may have happened on the way.
+    Doubtful,
 }
 
 /// What is at the victim's position.

@@ -10,11 +10,13 @@ use crate::device::{Action, Buf, IoQueue, Op};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::foreign;
 use crate::format::layout::{
-    BLOCK_BYTES, BLOCK_SIZE, SEGMENTS_PER_BLOCK, SUPERBLOCK_SIZE, SUPERBLOCK_SLOTS,
+    BLOCK_BYTES, BLOCK_SIZE, COUNTER_LIMIT, SEGMENT_ENTRY_SIZE, SEGMENTS_PER_BLOCK,
+    SUPERBLOCK_SIZE, SUPERBLOCK_SLOTS,
 };
 use crate::format::pointer::{Pointer, PointerWidth, identity};
 use crate::format::segment::SegmentEntry;
 use crate::format::superblock::{Superblock, offsets};
+use crate::log::append::STREAMS;
 use crate::log::segments::Segments;
 use crate::log::table::Table;
 use crate::profile;
@@ -127,13 +129,37 @@ pub(crate) fn choose_superblock(queue: &mut dyn IoQueue, slots: &[Slot]) -> Resu
     }
     let slots_end = newest.data_start
         + u64::from(newest.segments) * u64::from(newest.segment_blocks) * BLOCK_BYTES;
-    if newest.devices.len() != 1 || newest.lanes != 1 || slots_end > recorded {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            "the volume has several devices or lanes, which this version cannot open",
-        ));
+    supported(newest)?;
+    if slots_end > recorded {
+        return Err(Error::new(ErrorKind::Corrupt, "the segments reach beyond the device"));
     }
     Ok(newest.clone())
+}
+
+/// Refuses what the format has room for and this version cannot do.
+pub(crate) fn supported(superblock: &Superblock) -> Result<()> {
+    let what = if superblock.devices.len() != 1 || superblock.lanes != 1 {
+        "several devices or lanes".to_owned()
+    } else if superblock.streams != STREAMS {
+        format!("{} append streams", superblock.streams)
+    } else {
+        return Ok(());
+    };
+    let message = format!("the volume has {what}, which this version cannot open");
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// Refuses a superblock whose segment table alone is larger than the device: by it memory would be set aside.
+pub(crate) fn table_fits(queue: &dyn IoQueue, superblock: &Superblock) -> Result<()> {
+    let size = queue.limits().first().map_or(0, |limits| limits.size);
+    if u64::from(superblock.segments) * SEGMENT_ENTRY_SIZE as u64 <= size {
+        return Ok(());
+    }
+    let message = format!(
+        "the superblock names {} segments, and the device has {size} bytes",
+        superblock.segments
+    );
+    Err(Error::new(ErrorKind::Corrupt, message))
 }
 
 /// What a device that is not ours holds.
@@ -159,7 +185,10 @@ pub(crate) struct TableDamage {
     pub level: u8,
     pub index: u32,
     pub pointer: Pointer,
+    /// What was read hashes to this.
     pub got: Option<u128>,
+    /// It could not be read, so that it may be whole.
+    pub error: Option<Error>,
 }
 
 /// Reads the segment table of `superblock`; blocks that do not verify are listed and count as empty.
@@ -168,6 +197,7 @@ pub(crate) fn load_table(
     superblock: &Superblock,
     csum: &Csum,
 ) -> Result<(Table, Vec<SegmentEntry>, Vec<TableDamage>)> {
+    table_fits(queue, superblock)?;
     let width = PointerWidth::for_csum(superblock.csum.width());
     let mut table = Table::new(width, superblock.segments);
     let point = &superblock.checkpoint;
@@ -188,12 +218,27 @@ pub(crate) fn load_table(
             }
             let id = identity::node(true, level, u64::from(index));
             let (_, offset) = profile::locate(superblock, pointer.addr);
-            let bytes =
-                if pointer.addr < limit { reader.read(offset, BLOCK_SIZE).ok() } else { None };
-            let got = bytes.as_ref().map(|bytes| csum.of(id, bytes));
-            let Some(bytes) = bytes.filter(|_| got == Some(pointer.csum)) else {
-                damage.push(TableDamage { level, index, pointer, got });
+            if pointer.addr >= limit {
+                damage.push(TableDamage { level, index, pointer, got: None, error: None });
                 continue;
+            }
+            let mut look = || match reader.read(offset, BLOCK_SIZE) {
+                Ok(bytes) => match csum.of(id, &bytes) {
+                    sum if sum == pointer.csum => Ok(bytes),
+                    sum => Err((Some(sum), None)),
+                },
+                Err(error) => {
+                    let what = format!("reading the segment table at offset {offset}");
+                    Err((None, Some(Error::io(what, error))))
+                }
+            };
+            // Twice, since without the table nothing opens.
+            let bytes = match look().or_else(|_| look()) {
+                Ok(bytes) => bytes,
+                Err((got, error)) => {
+                    damage.push(TableDamage { level, index, pointer, got, error });
+                    continue;
+                }
             };
             if level > 0 {
                 table.decode(level, index, &bytes);
@@ -218,7 +263,13 @@ pub(crate) fn build_segments(
 ) -> Result<Segments> {
     let point = &superblock.checkpoint;
     let limit = superblock.segment_blocks;
-    if entries.iter().any(|entry| entry.live.get() > limit || entry.written.get() > limit) {
+    let counts_too_much = |entry: &SegmentEntry| {
+        entry.live.get() > limit
+            || entry.written.get() > limit
+            || entry.generation.get() >= COUNTER_LIMIT
+            || entry.sealed.get() >= COUNTER_LIMIT
+    };
+    if entries.iter().any(counts_too_much) {
         return Err(Error::new(ErrorKind::Corrupt, "the segment table counts more than fits"));
     }
     let mut used = vec![false; superblock.segments as usize];

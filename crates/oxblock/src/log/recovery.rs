@@ -9,8 +9,6 @@
 //! it is not missing because of a power cut: it has been damaged, and going on without it would silently lose what was
 //! promised. Such a volume does not open unless the caller accepts to go back to the state before the damage.
 
-use std::io;
-
 use hashbrown::HashMap;
 
 use crate::complete::apply::{Progress, apply};
@@ -19,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::layout::BLOCK_SIZE;
 use crate::format::pointer::identity;
 use crate::format::record::{Entry, FLAG_CONTINUES, Header, Kind, claimed_blocks, decode};
-use crate::lane::Lane;
+use crate::lane::{Lane, TRIES};
 use crate::log::append::STREAMS;
 use crate::log::load::Reader;
 use crate::map::Miss;
@@ -27,10 +25,10 @@ use crate::profile;
 
 /// Blocks of one read of the tail.
 const WINDOW: u32 = 512;
-/// Reads of a map node before it counts as damaged.
-const TRIES: usize = 3;
 /// Blocks behind a gap in which later records are looked for.
 const SEARCH: u32 = 4096;
+/// Places that cannot be read after which such a search ends: it is for proof, and each takes a device its time.
+const PATIENCE: u32 = 8;
 
 /// What recovery did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,13 +62,15 @@ struct Cursor {
 /// Windows on the segments of the tail.
 struct Windows {
     open: HashMap<u32, (u32, Buf)>,
-    /// Blocks of one read, at the least.
+    /// Blocks of one read, at the least. Less after a read that failed: what fails may be in a part that nobody needs.
     least: u32,
+    /// What cannot be read counts as the end of the log.
+    forgiving: bool,
 }
 
 impl Windows {
-    fn new(least: u32) -> Self {
-        Self { open: HashMap::new(), least }
+    fn new(least: u32, forgiving: bool) -> Self {
+        Self { open: HashMap::new(), least, forgiving }
     }
 }
 
@@ -81,16 +81,34 @@ impl Lane {
     /// [`ErrorKind::Corrupt`] for damage to what was durable; [`ErrorKind::Io`] when the tail cannot be read, since what
     /// is there cannot be known then.
     pub fn replay(&mut self, rollback: bool) -> Result<Replayed> {
-        let mut windows = Windows::new(WINDOW);
         let mut replayed = Replayed::default();
         if !rollback {
             self.look_for_later_life()?;
         }
-        if self.point.durable.clean {
-            // Closed: whoever writes after it says so first, in a superblock of a new epoch.
-            return Ok(replayed);
-        }
         let mut cursor = self.cursor();
+        // Closed: whoever writes after it says so first, in a superblock of a new epoch.
+        if !self.point.durable.clean {
+            self.replay_tail(rollback, &mut cursor, &mut replayed)?;
+        }
+        // The checkpoint itself says what was durable when it was written, its own records first of all. So nothing that
+        // it points to lies in a segment which is still to be opened.
+        let short = self.log.retired < self.point.durable.durable;
+        if short || self.segments.reserve().any(|id| self.segments.at(id).holds_any()) {
+            if !rollback {
+                return Err(self.damaged_tail(cursor.sequence + 1, &cursor));
+            }
+            self.leave_heads();
+        }
+        Ok(replayed)
+    }
+
+    fn replay_tail(
+        &mut self,
+        rollback: bool,
+        cursor: &mut Cursor,
+        replayed: &mut Replayed,
+    ) -> Result<()> {
+        let mut windows = Windows::new(WINDOW, rollback);
         let mut group: Vec<Found> = Vec::new();
         let mut ahead = cursor.clone();
         while let Some(found) = self.find_next_twice(&ahead, &mut windows)? {
@@ -99,25 +117,18 @@ impl Lane {
             group.push(found);
             if complete {
                 for found in group.drain(..) {
-                    self.replay_one(found, &mut replayed)?;
+                    self.replay_one(found, replayed)?;
                 }
                 // What the group took from the reserve list is opened now.
                 ahead.taken = 0;
-                cursor = ahead.clone();
+                *cursor = ahead.clone();
             }
         }
         if !rollback {
             // What is there of an atomic group that is cut short is not missing.
             self.look_for_damage(&ahead, &mut windows)?;
         }
-        // The checkpoint itself says what was durable when it was written, its own records first of all.
-        if self.log.retired < self.point.durable.durable {
-            if !rollback {
-                return Err(self.damaged_tail(cursor.sequence + 1, &cursor));
-            }
-            self.leave_heads();
-        }
-        Ok(replayed)
+        Ok(())
     }
 
     /// Recovery stopped before it came to all records of the checkpoint. Their nodes are live and lie where the streams
@@ -143,10 +154,13 @@ impl Lane {
     /// As [`find_next`](Self::find_next), but before it says that there is none, it reads again: what begins now in the
     /// place of the end of the log can never be taken back, so a bit that flipped on the way must not decide that.
     fn find_next_twice(&mut self, cursor: &Cursor, windows: &mut Windows) -> Result<Option<Found>> {
+        let torn = self.counters.torn_records;
         if let Some(found) = self.find_next(cursor, windows)? {
             return Ok(Some(found));
         }
         windows.open.clear();
+        // A record that is there in part is met again.
+        self.counters.torn_records = torn;
         self.find_next(cursor, windows)
     }
 
@@ -158,8 +172,11 @@ impl Lane {
         let next = self.segments.peek_reserve(cursor.taken).map(|segment| (segment, 0, true));
         let places: Vec<_> = places.chain(next).collect();
         for (segment, offset, opens) in places {
-            if let Some(found) = self.record_at(cursor, segment, offset, opens, windows)? {
-                return Ok(Some(found));
+            match self.record_at(cursor, segment, offset, opens, windows) {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) => {}
+                Err(error) if windows.forgiving && error.kind() == ErrorKind::Io => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(None)
@@ -252,14 +269,7 @@ impl Lane {
             *start <= offset && offset + blocks <= end
         });
         if !held {
-            let count = windows.least.max(blocks).min(self.segments.blocks() - offset);
-            let (_, at) =
-                profile::locate(&self.geometry.superblock, self.segments.addr(segment, offset));
-            let mut reader = Reader { queue: self.queue.as_mut() };
-            let buf =
-                reader.read(at, count as usize * BLOCK_SIZE).map_err(|error: io::Error| {
-                    Error::io(format!("reading the log at offset {at}"), error)
-                })?;
+            let buf = self.read_log(segment, offset, blocks, &mut windows.least)?;
             if windows.open.len() > 8 {
                 windows.open.clear();
             }
@@ -270,6 +280,26 @@ impl Lane {
         };
         let from = (offset - start) as usize * BLOCK_SIZE;
         Ok(buf.get(from..from + blocks as usize * BLOCK_SIZE).unwrap_or(&[]))
+    }
+
+    /// Reads at least `least` blocks where the device lets it, at the least the `blocks` that are needed.
+    fn read_log(&mut self, segment: u32, offset: u32, blocks: u32, least: &mut u32) -> Result<Buf> {
+        let (_, at) =
+            profile::locate(&self.geometry.superblock, self.segments.addr(segment, offset));
+        let mut again = true;
+        loop {
+            let count = (*least).max(blocks).min(self.segments.blocks() - offset);
+            let mut reader = Reader { queue: self.queue.as_mut() };
+            match reader.read(at, count as usize * BLOCK_SIZE) {
+                Ok(buf) => return Ok(buf),
+                Err(_) if count > blocks => *least /= 2,
+                // Nothing is decided by one failure.
+                Err(_) if std::mem::take(&mut again) => {}
+                Err(error) => {
+                    return Err(Error::io(format!("reading the log at offset {at}"), error));
+                }
+            }
+        }
     }
 
     /// Takes one record into the log's state and applies it.
@@ -311,8 +341,7 @@ impl Lane {
     /// Fetches a node and waits for it, or marks it lost.
     pub fn fetch_now(&mut self, miss: Miss) {
         if self.try_fetch(miss).is_err() {
-            self.counters.checksum_errors += 1;
-            self.fetches.mark_lost(miss.key);
+            self.lose(miss.key, true);
         }
     }
 
@@ -322,28 +351,24 @@ impl Lane {
     /// [`ErrorKind::Io`] when it cannot be read. Replay must not go on without it then: what it skips would be gone for
     /// good when the device reads again.
     fn try_fetch(&mut self, miss: Miss) -> Result<()> {
-        let limit = u64::from(self.segments.count()) * u64::from(self.segments.blocks());
         let (_, offset) = profile::locate(&self.geometry.superblock, miss.pointer.addr);
         let mut failed = None;
-        for _ in 0..TRIES {
-            if miss.pointer.addr >= limit {
-                break;
-            }
+        for attempt in 0..TRIES {
+            self.counters.second_reads += u64::from(attempt > 0);
             match (Reader { queue: self.queue.as_mut() }).read(offset, BLOCK_SIZE) {
                 Ok(page) if self.node_is_good(miss, &page) => {
                     self.map.begin_fetch(miss);
                     self.map.insert(miss, &page);
                     return Ok(());
                 }
-                Ok(_) => failed = None,
+                Ok(_) => {}
                 Err(error) => failed = Some(error),
             }
         }
         if let Some(error) = failed {
             return Err(Error::io(format!("reading a map node at offset {offset}"), error));
         }
-        self.counters.checksum_errors += 1;
-        self.fetches.mark_lost(miss.key);
+        self.lose(miss.key, false);
         Ok(())
     }
 
@@ -351,7 +376,7 @@ impl Lane {
     /// durable, in a superblock of which no copy is left then: this one is out of date, and what was written since is not
     /// reachable from it. (Nodes do not count: a recovery that was cut short leaves them.)
     fn look_for_later_life(&mut self) -> Result<()> {
-        let mut windows = Windows::new(1);
+        let mut windows = Windows::new(1, false);
         let heads = self.cursor().heads;
         let reserve =
             (0..usize::from(STREAMS)).filter_map(|ahead| self.segments.peek_reserve(ahead));
@@ -383,15 +408,34 @@ impl Lane {
             cursor.heads.iter().flatten().map(|(segment, offset)| {
                 (*segment, *offset, offset.saturating_add(SEARCH).min(limit))
             });
-        let reserve = (0..).map_while(|ahead| self.segments.peek_reserve(ahead));
         let next = self.segments.peek_reserve(0).map(|segment| (segment, 1, SEARCH.min(limit)));
-        let places: Vec<(u32, u32, u32)> =
-            heads.chain(reserve.map(|segment| (segment, 0, 1))).chain(next).collect();
+        let wide: Vec<(u32, u32, u32)> = heads.chain(next).collect();
+        // Of the reserve list there is one block to see in each segment, not a window.
+        let firsts: Vec<(u32, u32, u32)> =
+            self.segments.reserve().map(|segment| (segment, 0, 1)).collect();
+        self.search(cursor, firsts, &mut Windows::new(1, false))?;
+        self.search(cursor, wide, windows)
+    }
+
+    /// Looks for such a record at the blocks from the second number up to the third, of the segments that are the first.
+    fn search(
+        &mut self,
+        cursor: &Cursor,
+        places: Vec<(u32, u32, u32)>,
+        windows: &mut Windows,
+    ) -> Result<()> {
         let missing = cursor.sequence + 1;
         for (segment, from, end) in places {
+            let mut unreadable = 0;
             for offset in from..end {
                 // What cannot be read proves nothing.
-                let Ok(found) = self.header_at(segment, offset, windows) else { break };
+                let Ok(found) = self.header_at(segment, offset, windows) else {
+                    unreadable += 1;
+                    if unreadable == PATIENCE {
+                        break;
+                    }
+                    continue;
+                };
                 let Some((header, ..)) = found else { continue };
                 if header.epoch == self.point.durable.epoch
                     && header.sequence > missing
@@ -405,12 +449,14 @@ impl Lane {
     }
 
     fn damaged_tail(&self, missing: u64, cursor: &Cursor) -> Error {
-        let places: Vec<String> = cursor
-            .heads
-            .iter()
-            .flatten()
+        // Where it was looked for: a head that is full has no room for it.
+        let heads = cursor.heads.iter().flatten().copied();
+        let heads = heads.filter(|(_, offset)| *offset < self.segments.blocks());
+        let next = self.segments.peek_reserve(cursor.taken).map(|segment| (segment, 0));
+        let places: Vec<String> = heads
+            .chain(next)
             .map(|(segment, offset)| {
-                let addr = self.segments.addr(*segment, *offset);
+                let addr = self.segments.addr(segment, offset);
                 profile::locate(&self.geometry.superblock, addr).1.to_string()
             })
             .collect();

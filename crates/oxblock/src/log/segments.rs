@@ -60,6 +60,13 @@ pub struct Segment {
     pub damaged: bool,
 }
 
+impl Segment {
+    /// Something lives in it: blocks of the volume, nodes of the map or blocks of the segment table.
+    pub fn holds_any(&self) -> bool {
+        self.live > 0 || self.table > 0
+    }
+}
+
 /// All segments of a lane.
 #[derive(Debug)]
 pub struct Segments {
@@ -115,7 +122,7 @@ impl Segments {
     pub fn settle(&mut self) {
         for id in (0..self.count()).rev() {
             let segment = self.at_mut(id);
-            if segment.state == State::Sealed && segment.live == 0 && segment.table == 0 {
+            if segment.state == State::Sealed && !segment.holds_any() {
                 segment.state = State::Free;
                 self.cold.push(id);
             }
@@ -228,7 +235,7 @@ impl Segments {
     pub fn open(&mut self) -> Option<u32> {
         let id = self.peek_reserve(0)?;
         let segment = self.at(id);
-        if segment.live + segment.table > 0 {
+        if segment.holds_any() {
             // Never over live blocks, whatever the reserve list says.
             self.contradicted.get_or_insert(id);
             return None;
@@ -253,10 +260,8 @@ impl Segments {
     /// Takes off the reserve list what the checkpoint wrote into and replay did not come to.
     pub fn withdraw_used(&mut self) {
         let reserve = std::mem::take(&mut self.reserve);
-        let (used, unused): (Vec<u32>, Vec<u32>) = reserve.into_iter().partition(|id| {
-            let segment = self.at(*id);
-            segment.live + segment.table > 0
-        });
+        let (used, unused): (Vec<u32>, Vec<u32>) =
+            reserve.into_iter().partition(|id| self.at(*id).holds_any());
         self.reserve = unused.into();
         for id in &used {
             self.at_mut(*id).state = State::Sealed;
@@ -290,7 +295,7 @@ impl Segments {
 
     fn check_pending(&mut self, id: u32) {
         let segment = self.at_mut(id);
-        if segment.state == State::Sealed && segment.live == 0 && segment.table == 0 {
+        if segment.state == State::Sealed && !segment.holds_any() {
             segment.state = State::Pending;
             self.pending.push(id);
         }
@@ -460,7 +465,7 @@ impl Segments {
         pending.retain(|id| {
             let segment = self.at_mut(*id);
             assert_eq!(segment.state, State::Pending, "segment {id} on the pending list");
-            if segment.live + segment.table > 0 {
+            if segment.holds_any() {
                 // It was sealed before its last records were retired, and they have come since.
                 segment.state = State::Sealed;
                 return false;
@@ -502,3 +507,6 @@ impl Space for Segments {
         self.lose(id);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,3 +89,47 @@ impl Table {
         self.levels.iter().flatten().map(|pointer| pointer.addr).filter(|addr| *addr != 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_as_high_as_its_segments_need() {
+        let height = |width, segments| Table::new(width, segments).height();
+        let narrow = [1, 128, 129, 128 * 256, 128 * 256 + 1];
+        assert_eq!(narrow.map(|segments| height(PointerWidth::Narrow, segments)), [1, 1, 2, 2, 3]);
+        let wide = [128, 129, 128 * 128, 128 * 128 + 1];
+        assert_eq!(wide.map(|segments| height(PointerWidth::Wide, segments)), [1, 2, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_and_the_root_is_the_last_level() {
+        for width in [PointerWidth::Narrow, PointerWidth::Wide] {
+            let mut table = Table::new(width, 128 * 300);
+            for index in (0..300).step_by(7) {
+                let pointer = Pointer { addr: 1000 + index as u64, csum: 5 };
+                assert!(table.set(0, index, pointer).is_null());
+            }
+            let mut copy = Table::new(width, 128 * 300);
+            for node in 0..u32::try_from(table.level(1).len()).unwrap() {
+                let mut bytes = vec![0xaa; BLOCK_SIZE];
+                table.encode(1, node, &mut bytes);
+                copy.decode(1, node, &bytes);
+            }
+            assert_eq!(copy.level(0), table.level(0));
+            assert_eq!(table.addresses().count(), 43);
+            let top = table.height() - 1;
+            let root = Pointer { addr: 9, csum: 8 };
+            table.set(top, 0, root);
+            assert_eq!(table.root(), root);
+            assert_eq!(table.set(top, 0, Pointer::NULL), root);
+        }
+    }
+
+    #[test]
+    fn every_node_above_is_named_once() {
+        let table = Table::new(PointerWidth::Narrow, 128 * 600);
+        assert_eq!(table.parents(&[0, 3, 255, 256, 599]), [0, 1, 2]);
+    }
+}

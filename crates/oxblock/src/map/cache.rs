@@ -203,7 +203,7 @@ impl Map {
         page.copy_from_slice(bytes);
         self.fetched += 1;
         self.make_room();
-        debug_assert!(self.find(miss.key).is_none(), "node fetched twice");
+        assert!(self.find(miss.key).is_none(), "node fetched twice");
         // The child count of the parent was taken by `begin_fetch`.
         let node = Node::new(miss.key, page, miss.pointer.addr, self.width);
         let id = self.nodes.insert(node);

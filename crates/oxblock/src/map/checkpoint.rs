@@ -72,6 +72,9 @@ impl Map {
             node.settling = true;
             (std::mem::replace(&mut node.media, addr), true)
         };
+        let width = self.width;
+        let placed = |slot| width.get(out, slot).addr != UNWRITTEN.addr;
+        assert!((0..width.fanout()).all(placed), "a child of {key:?} has no place");
         let pointer = Pointer { addr, csum: csum(key.identity(), out) };
         match self.parent(key) {
             None => {
@@ -113,7 +116,7 @@ impl Map {
     /// The root that the checkpoint stores, once all nodes are placed.
     pub fn frozen_root(&self) -> Pointer {
         assert!(self.pending.is_empty() && self.copies.is_empty(), "nodes are left to place");
-        debug_assert_ne!(self.frozen_root, UNWRITTEN);
+        assert_ne!(self.frozen_root, UNWRITTEN, "a root without a place");
         self.frozen_root
     }
 }

@@ -127,7 +127,8 @@ impl Map {
             self.mark_dirty(id);
         }
         if !old.is_null() {
-            self.mapped -= 1;
+            // What the checkpoint counts is not proved before all of the map was walked.
+            self.mapped = self.mapped.saturating_sub(1);
             space.died(old.addr);
         }
         if !pointer.is_null() {

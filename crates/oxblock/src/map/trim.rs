@@ -42,11 +42,10 @@ impl Map {
         Ok(None)
     }
 
-    /// Gives up the blocks `from..end`, as far as it can be done with the nodes at hand, and returns the first block
-    /// that is left (`end` when all are done). Call again after fetching what was missed.
+    /// Gives up the blocks `from..end`; `from` is `end` then.
     ///
     /// # Errors
-    /// [`Miss`], with the progress so far kept in `from`.
+    /// [`Miss`], with `from` at the first block that is left. Call again after fetching what was missed.
     pub fn trim(&mut self, from: &mut u64, end: u64, space: &mut dyn Space) -> Result<(), Miss> {
         while *from < end {
             let Some((id, first)) = self.next_leaf(*from)? else {

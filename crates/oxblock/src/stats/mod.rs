@@ -23,8 +23,10 @@ pub struct Counters {
     pub map_blocks: u64,
     /// Flushes sent to the device.
     pub flushes: u64,
-    /// Blocks that failed verification.
+    /// Blocks and map nodes that did not verify even when they were read again; once for each time that one was asked for.
     pub checksum_errors: u64,
+    /// Blocks and map nodes that were read again, because the first read failed or did not verify.
+    pub second_reads: u64,
     /// Times that writes had to wait for space.
     pub space_stalls: u64,
     /// Requests that had to read before they could write.
@@ -59,4 +61,32 @@ pub struct Counters {
     pub cleared_retry: u64,
     /// Records that recovery found in part.
     pub torn_records: u64,
+}
+
+impl Counters {
+    /// Names and values, in order, for output.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("requests", self.requests),
+            ("read_blocks", self.read_blocks),
+            ("written_blocks", self.written_blocks),
+            ("records", self.records),
+            ("log_blocks", self.log_blocks),
+            ("deferred", self.deferred),
+            ("atomic_groups", self.atomic_groups),
+            ("relocated_blocks", self.relocated_blocks),
+            ("relocations_lost", self.relocations_lost),
+            ("cleaned_segments", self.cleaned_segments),
+            ("checkpoints_begun", self.checkpoints_begun),
+            ("checkpoints", self.checkpoints),
+            ("map_blocks", self.map_blocks),
+            ("flushes", self.flushes),
+            ("checksum_errors", self.checksum_errors),
+            ("second_reads", self.second_reads),
+            ("space_stalls", self.space_stalls),
+            ("read_modify_writes", self.read_modify_writes),
+            ("torn_records", self.torn_records),
+            ("damaged_segments", self.damaged_segments),
+        ]
+    }
 }

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use crate::device::Bufs;
 use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_PAYLOAD};
+use crate::format::pointer::PointerWidth;
 use crate::format::record::{Entry, Kind};
 use crate::lane::{Lane, Waiter};
 use crate::log::append::{Draft, Part, STREAM_DATA};
@@ -26,6 +27,13 @@ enum Outcome {
     Continues,
     /// Nothing can be sent now.
     Stuck,
+}
+
+/// Leaves of the map that hold `count` blocks from `block` on.
+fn leaves_of(block: u64, count: usize, width: PointerWidth) -> usize {
+    let shift = width.fanout_shift();
+    let last = block + (count as u64).saturating_sub(1);
+    usize::try_from((last >> shift) - (block >> shift) + 1).unwrap_or(usize::MAX)
 }
 
 impl Lane {
@@ -105,7 +113,7 @@ impl Lane {
             };
             let blocks = buf.len() / BLOCK_SIZE;
             let room = limit - entries.len();
-            let touched = blocks / self.geometry.width.fanout() + 1;
+            let touched = leaves_of(block, blocks, self.geometry.width);
             let mut last = true;
             if blocks > room || (touched > leaves && !entries.is_empty()) {
                 // Cut it only where a segment ends, or where it is larger than any record, and only if the rest of an
@@ -144,7 +152,8 @@ impl Lane {
         }
         self.prefetch(&entries);
         self.counters.written_blocks += entries.len() as u64;
-        let durable = any_fua && self.log.durable == self.log.next - 1;
+        // Of a group only the end can make anything durable, and it never comes after everything else.
+        let durable = any_fua && !continues && self.log.durable == self.log.next - 1;
         let summing = self.sum_record(&mut entries, &shares, &mut payload);
         let (kind, stream, rest) = (Kind::Data, STREAM_DATA, None);
         let draft =
@@ -238,5 +247,17 @@ impl Lane {
             summing: None,
         });
         Outcome::Sent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_touches_one_leaf_more_when_it_is_not_aligned() {
+        let leaves = |block, count| leaves_of(block, count, PointerWidth::Narrow);
+        assert_eq!([leaves(0, 1), leaves(0, 256), leaves(0, 257)], [1, 1, 2]);
+        assert_eq!([leaves(255, 1), leaves(255, 2), leaves(255, 258)], [1, 2, 3]);
     }
 }

@@ -37,6 +37,7 @@ impl Lane {
     pub fn queue_for(&mut self, request: Request, client: bool) {
         let client = client && self.placement.complete != CompletePolicy::Worker;
         let tag = request.tag;
+        self.fetches.forgive();
         match request.kind {
             RequestKind::Read { offset, buf } => {
                 match self.judge(offset, buf.len() as u64, false) {
@@ -98,7 +99,14 @@ impl Lane {
         if self.geometry.read_only {
             return Err(Error::new(ErrorKind::ReadOnly, "the volume is open read-only"));
         }
-        self.latched.clone().map_or(Ok(()), Err)
+        match &self.latched {
+            None => Ok(()),
+            // What was under way when it happened is told the cause itself.
+            Some(cause) => Err(Error::new(
+                ErrorKind::Latched,
+                format!("the volume takes no more writes: {cause}"),
+            )),
+        }
     }
 
     /// Ends a request.
@@ -112,10 +120,13 @@ impl Lane {
         if self.latched.is_some() {
             return;
         }
-        let cause = Error::io(
-            format!("{doing} failed; the volume takes no more writes until it is reopened"),
-            error,
-        );
-        self.latched = Some(cause);
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        let advice = match error.kind() {
+            StorageFull | QuotaExceeded => {
+                "free space on the file system under the device, then reopen the volume"
+            }
+            _ => "the volume takes no more writes until it is reopened",
+        };
+        self.latched = Some(Error::io(format!("{doing} failed; {advice}"), error));
     }
 }

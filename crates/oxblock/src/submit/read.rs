@@ -346,12 +346,23 @@ impl Lane {
         }
     }
 
-    /// The blocks under a lost node cannot be located: they are zeroed and the read fails.
+    /// The blocks under a lost node cannot be located: they are zeroed and listed, and the read fails.
     fn skip_lost(&mut self, id: usize, miss: Miss) {
         let end = self.map.end_of(miss.key);
+        let why = self.fetches.why_lost(miss.key);
+        let (device, offset) = profile::locate(&self.geometry.superblock, miss.pointer.addr);
         let read = self.reads.get(id);
-        read.error.get_or_insert(lost_node(read.at));
-        let count = usize::try_from(end.min(read.end) - read.at).unwrap_or(0);
+        read.error.get_or_insert(lost_node(read.at, why));
+        let blocks = read.at..end.min(read.end);
+        let count = usize::try_from(blocks.end - blocks.start).unwrap_or(0);
+        let expected = miss.pointer.csum;
+        read.bad.extend(blocks.map(|block| BadBlock {
+            block,
+            device,
+            offset,
+            expected,
+            got: None,
+        }));
         self.add_run(id, &vec![Pointer::NULL; count]);
     }
 
@@ -400,12 +411,13 @@ impl Lane {
                 if !failed && got.is_none() {
                     continue;
                 }
-                self.counters.checksum_errors += 1;
                 data.fill(0);
                 if bio.again.is_none() {
+                    self.counters.second_reads += 1;
                     retries.push(at);
                     continue;
                 }
+                self.counters.checksum_errors += u64::from(!failed);
                 let (block, addr) = (run.block + at as u64, run.addr + at as u64);
                 let (device, offset) = profile::locate(&self.geometry.superblock, addr);
                 let bad = BadBlock { block, device, offset, expected: *expected, got };
@@ -462,7 +474,7 @@ impl Lane {
         let mut bad = read.bad;
         bad.sort_unstable_by_key(|bad| bad.block);
         let result = match read.error {
-            Some(error) => Err(error),
+            Some(error) => Err(error.listing(bad)),
             None if !bad.is_empty() => Err(Error::bad_blocks(bad)),
             None => Ok(()),
         };

@@ -11,7 +11,7 @@ use crate::device::Buf;
 use crate::error::{Error, ErrorKind};
 use crate::format::layout::BLOCK_SIZE;
 use crate::format::record::Kind;
-use crate::lane::Lane;
+use crate::lane::{Lane, Lost};
 use crate::log::append::Record;
 
 /// Who is told that a write is done.
@@ -174,7 +174,7 @@ impl Lane {
     }
 
     /// An entry of a record could not be applied, because the node that must hold it is lost.
-    pub fn fail_entry(&mut self, record: &Record, entry: usize) {
+    pub fn fail_entry(&mut self, record: &Record, entry: usize, why: Option<Lost>) {
         let Some(block) = record.entries.get(entry).map(|entry| entry.id) else { return };
         let part = match record.kind {
             Kind::Data => {
@@ -188,7 +188,7 @@ impl Lane {
             _ => None,
         };
         let Some(part) = part.and_then(|part| record.parts.get(part)) else { return };
-        self.writes.get(part.write).error = Some(lost_node(block));
+        self.writes.get(part.write).error = Some(lost_node(block, why));
     }
 
     fn finish_write(&mut self, id: usize) {
@@ -220,12 +220,13 @@ impl Lane {
     }
 }
 
-/// The error of a block whose map node cannot be read.
-pub(crate) fn lost_node(block: u64) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!("block {block}: the map node that holds it is damaged; run 'oxblock check'"),
-    )
+/// The error of a block whose map node cannot be had.
+pub(crate) fn lost_node(block: u64, why: Option<Lost>) -> Error {
+    let (kind, what) = match why {
+        Some(Lost::Unreadable) => (ErrorKind::Io, "cannot be read from the device"),
+        Some(Lost::Damaged) | None => (ErrorKind::Corrupt, "is damaged; run 'oxblock check'"),
+    };
+    Error::new(kind, format!("block {block}: the map node that holds it {what}"))
 }
 
 /// Joins the next piece of a buffer to what has come back already.

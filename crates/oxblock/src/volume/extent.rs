@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::error::Result;
 use crate::format::layout::BLOCK_BYTES;
 use crate::lane::Waiter;
 use crate::map::{Key, Miss};
@@ -32,20 +31,18 @@ impl Volume {
     /// The first stretch at byte `from` or beyond that does not simply read as zeroes; `None` when there is none. Its cost
     /// follows from the map nodes that exist, never from the size of the volume. A stretch may go on in the next one.
     ///
-    /// May be called while requests are in flight; it then drives them too, and their completions wait to be polled.
-    ///
-    /// # Errors
-    /// What latched the volume, if that happened while waiting.
-    pub fn next_data(&mut self, from: u64) -> Result<Option<Extent>> {
+    /// May be called while requests are in flight; it then drives them too, and their completions wait to be polled. It
+    /// works on a volume that takes no more writes, as reads do.
+    pub fn next_data(&mut self, from: u64) -> Option<Extent> {
         let from = from.div_ceil(BLOCK_BYTES);
         loop {
             match self.lane.map.next_mapped(from) {
-                Ok(None) => return Ok(None),
-                Ok(Some((block, _))) => return Ok(Some(self.run_from(block))),
+                Ok(None) => return None,
+                Ok(Some((block, _))) => return Some(self.run_from(block)),
                 Err(miss) if self.lane.fetches.is_lost(miss.key) => {
-                    return Ok(Some(self.lost(miss.key, from)));
+                    return Some(self.lost(miss.key, from));
                 }
-                Err(miss) => self.bring(miss)?,
+                Err(miss) => self.bring(miss),
             }
         }
     }
@@ -76,21 +73,19 @@ impl Volume {
         }
     }
 
-    /// Fetches a node and goes on with everything else until it has come, or is lost.
-    fn bring(&mut self, miss: Miss) -> Result<()> {
+    /// Fetches a node and goes on with everything else until it has come, or is lost: a fetch always ends one way or the
+    /// other, whatever becomes of writes meanwhile.
+    fn bring(&mut self, miss: Miss) {
         self.lane.fetch(miss, Waiter::Loop);
         let mut done = Vec::new();
         while self.lane.fetches.flies(miss.key) {
             self.lane.submit();
             self.lane.poll(&mut done);
-            if let Some(error) = self.lane.latched.clone() {
-                return Err(error);
-            }
             if self.lane.fetches.flies(miss.key) {
-                self.lane.queue.wait(Some(Duration::from_millis(100)));
+                self.lane.wait(Some(Duration::from_millis(100)));
             }
         }
+        // In the order in which they came, for the caller to poll.
         self.lane.out.extend(done);
-        Ok(())
     }
 }

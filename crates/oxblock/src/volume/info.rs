@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::poll::Volume;
 use crate::csum::speed;
-use crate::device::{Fua, QueueLimits};
+use crate::device::QueueLimits;
 use crate::format::layout::BLOCK_BYTES;
 use crate::log::recovery::Replayed;
 use crate::log::segments::State;
@@ -53,7 +53,8 @@ pub struct Info {
     pub devices: Vec<DeviceInfo>,
     /// What was done since the volume was opened.
     pub counters: Counters,
-    /// Blocks that failed verification, in the volume's life as the last checkpoint knows it.
+    /// Blocks that failed verification in the volume's life, up to now. Of what was found since the last checkpoint, a
+    /// crash forgets the count.
     pub checksum_errors: u64,
     /// How operations reach the devices, and why.
     pub device_call: String,
@@ -95,7 +96,7 @@ pub struct MapInfo {
     pub fetched: u64,
     /// Nodes dropped to make room.
     pub evicted: u64,
-    /// Nodes that are damaged.
+    /// Nodes that are damaged, or could not be read when they were last asked for.
     pub lost: usize,
 }
 
@@ -110,44 +111,6 @@ pub struct DeviceInfo {
     pub size: u64,
     /// What it can do.
     pub limits: QueueLimits,
-}
-
-impl Fua {
-    /// The name in output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NotNeeded => "not needed",
-            Self::Native => "native",
-            Self::Emulated => "emulated",
-        }
-    }
-}
-
-impl Counters {
-    /// Names and values, in order, for output.
-    pub fn named(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("requests", self.requests),
-            ("read_blocks", self.read_blocks),
-            ("written_blocks", self.written_blocks),
-            ("records", self.records),
-            ("log_blocks", self.log_blocks),
-            ("deferred", self.deferred),
-            ("atomic_groups", self.atomic_groups),
-            ("relocated_blocks", self.relocated_blocks),
-            ("relocations_lost", self.relocations_lost),
-            ("cleaned_segments", self.cleaned_segments),
-            ("checkpoints_begun", self.checkpoints_begun),
-            ("checkpoints", self.checkpoints),
-            ("map_blocks", self.map_blocks),
-            ("flushes", self.flushes),
-            ("checksum_errors", self.checksum_errors),
-            ("space_stalls", self.space_stalls),
-            ("read_modify_writes", self.read_modify_writes),
-            ("torn_records", self.torn_records),
-            ("damaged_segments", self.damaged_segments),
-        ]
-    }
 }
 
 impl Volume {
@@ -198,11 +161,11 @@ impl Volume {
                 dirty: stats.dirty,
                 fetched: stats.fetched,
                 evicted: stats.evicted,
-                lost: lane.fetches.lost().count(),
+                lost: lane.fetches.lost(),
             },
             devices,
             counters: lane.counters,
-            checksum_errors: point.checksum_errors + lane.counters.checksum_errors,
+            checksum_errors: lane.checksum_errors(),
             device_call: lane.queue.describe(),
         }
     }

@@ -95,7 +95,7 @@ impl Volume {
                 replayed.records, replayed.bytes
             ));
         }
-        let lost = lane.fetches.lost().count();
+        let lost = lane.fetches.lost();
         if lost > 0 {
             notices.push(format!("{lost} map nodes are damaged; run 'oxblock check'"));
         }
@@ -155,6 +155,9 @@ pub(crate) fn build_lane(
 ) -> Result<Lane> {
     let csum = Csum::new(superblock.csum, superblock.volume);
     let (table, entries, damage) = load_table(queue.as_mut(), &superblock, &csum)?;
+    if let Some(error) = damage.iter().find_map(|damage| damage.error.clone()) {
+        return Err(error);
+    }
     if let Some(damage) = damage.first() {
         return Err(Error::new(
             ErrorKind::Corrupt,

@@ -5,7 +5,7 @@ use std::io;
 use super::report::{CheckReport, Finding, FindingKind};
 use crate::csum::Csum;
 use crate::device::IoQueue;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::format::layout::{BLOCK_BYTES, SEGMENTS_PER_BLOCK, SUPERBLOCK_SIZE};
 use crate::format::pointer::{PointerWidth, identity};
 use crate::format::record::Invalid;
@@ -13,7 +13,9 @@ use crate::format::segment::SegmentEntry;
 use crate::format::superblock::Superblock;
 use crate::lane::Lane;
 use crate::log::append::STREAMS;
-use crate::log::load::{Slot, build_segments, choose_superblock, load_table, read_slots};
+use crate::log::load::{
+    Slot, build_segments, choose_superblock, load_table, read_slots, supported, table_fits,
+};
 use crate::log::segments::Segments;
 use crate::log::table::Table;
 use crate::profile;
@@ -41,11 +43,13 @@ pub(super) fn start(
         return no_superblock(queue.as_mut(), &slots, report).map(|()| None);
     };
     superblock.features.check(false)?;
-    if superblock.devices.len() != 1 || superblock.lanes != 1 {
-        let message = "the volume has several devices or lanes, which this version cannot check";
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    }
+    supported(&superblock)?;
     check_slots(queue.as_mut(), &slots, &superblock, report);
+    if let Err(error) = table_fits(queue.as_ref(), &superblock) {
+        let meaning = format!("{error}, so that there is nothing to go by");
+        report.add(Finding::new(FindingKind::Superblock, meaning));
+        return Ok(None);
+    }
     let options = OpenOptions { read_only: true, ..options.clone() };
     let csum = Csum::new(superblock.csum, superblock.volume);
     let (table, segments) = match load_table(queue.as_mut(), &superblock, &csum) {

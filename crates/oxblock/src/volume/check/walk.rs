@@ -5,6 +5,7 @@ use super::headers::Gaps;
 use super::reads::Wanted;
 use super::report::{Finding, FindingKind};
 use crate::format::pointer::Pointer;
+use crate::lane::{Lost, TRIES};
 use crate::map::{Key, Miss};
 use crate::profile;
 
@@ -90,7 +91,7 @@ impl Check<'_, '_> {
 
     /// Brings a node into the cache, or marks it lost.
     fn fetch(&mut self, miss: Miss) {
-        for _ in 0..2 {
+        for _ in 0..TRIES {
             let page = self.read_now(miss.pointer.addr, 1);
             if let Some(page) = page.filter(|page| self.lane.node_is_good(miss, page)) {
                 self.lane.map.begin_fetch(miss);
@@ -98,7 +99,8 @@ impl Check<'_, '_> {
                 return;
             }
         }
-        self.lane.fetches.mark_lost(miss.key);
+        // Whichever it is, it is judged once: `lose` reads it again to say what is wrong with it.
+        self.lane.fetches.mark_lost(miss.key, Lost::Damaged);
     }
 
     fn lose(&mut self, miss: Miss) {
