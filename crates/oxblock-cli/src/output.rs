@@ -7,6 +7,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use oxblock::error::{Error, ErrorKind};
@@ -80,6 +81,11 @@ struct Versioned<'a, T: Serialize> {
 /// `report` as indented JSON with the version field.
 fn json(report: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string_pretty(&Versioned { version: VERSION, report })?)
+}
+
+/// A time as reports have it.
+pub fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Prints `report` as JSON.

@@ -9,7 +9,7 @@ use oxblock::volume::{CheckReport, check};
 use serde::Serialize;
 
 use super::volume::VolumeArgs;
-use crate::output::{Exit, note, print, print_json};
+use crate::output::{Exit, nanoseconds, note, print, print_json};
 use crate::progress::Progress;
 use crate::size::human;
 
@@ -85,8 +85,7 @@ impl Check {
             note(&format!("and {} more", report.total_findings - kept));
         }
         if self.json {
-            let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            print_json(&self.report(&report, nanoseconds))?;
+            print_json(&self.report(&report, nanoseconds(start.elapsed())))?;
         } else {
             let found = match report.total_findings {
                 0 => "no damage".to_owned(),

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::volume::VolumeArgs;
-use crate::output::{Exit, Usage, note, print, print_json};
+use crate::output::{Exit, Usage, nanoseconds, note, print, print_json};
 use crate::progress::{Progress, rate};
 use crate::size::{self, human};
 use crate::transfer::dest::Dest;
@@ -80,11 +80,10 @@ impl Export {
             human(rate(exported.bytes, elapsed))
         );
         if self.json {
-            let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
             print_json(&Report {
                 dest: self.dest.to_string_lossy(),
                 exported: &exported,
-                nanoseconds,
+                nanoseconds: nanoseconds(elapsed),
             })?;
         } else if to_stdout {
             note(&summary);

@@ -8,11 +8,11 @@ use clap::Args;
 use serde::Serialize;
 
 use super::volume::VolumeArgs;
-use crate::output::{Exit, note, print, print_json};
+use crate::output::{Exit, nanoseconds, note, print, print_json};
 use crate::progress::{Progress, rate};
 use crate::same::{is_same, metadata_of};
 use crate::size::human;
-use crate::transfer::import::{Imported, check_fits, import};
+use crate::transfer::import::{Imported, import};
 use crate::transfer::source::Source;
 
 /// Copy a raw image, a file, a block device or standard input into a volume
@@ -59,7 +59,6 @@ impl Import {
         }
         let mut source = Source::open(&self.source)?;
         let mut volume = self.volume.open(false)?;
-        check_fits(source.len(), volume.size())?;
         let mut progress = Progress::new("import", source.len(), self.quiet);
         let result = import(&mut source, &mut volume, &mut progress);
         let elapsed = progress.finish();
@@ -68,11 +67,10 @@ impl Import {
         let imported = result?;
         closed?;
         if self.json {
-            let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
             print_json(&Report {
                 source: self.source.to_string_lossy(),
                 imported: &imported,
-                nanoseconds,
+                nanoseconds: nanoseconds(elapsed),
             })?;
             return Ok(Exit::Fine);
         }

@@ -18,11 +18,6 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Reads and writes in the proportion of `rwmixread`.
-    pub fn mixed(self) -> bool {
-        self.read && self.write
-    }
-
     /// Each block is trimmed, then written.
     pub fn trim_then_write(self) -> bool {
         self.trim && self.write

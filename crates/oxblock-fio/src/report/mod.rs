@@ -12,13 +12,13 @@ mod units;
 
 use std::time::SystemTime;
 
-use crate::jobfile::{Given, JobFile};
+use crate::jobfile::{Given, JobFile, JobOptions};
 use crate::num;
+use crate::run::Direction;
 use crate::run::plan::Planned;
 use crate::run::stats::{DirectionStats, JobStats};
 use crate::run::usage::Usage;
 use crate::run::verify::Mismatch;
-use crate::run::{Direction, JobParts};
 
 /// The version of fio whose output this is the shape of.
 pub const FIO_VERSION: &str = "fio-3.33";
@@ -65,21 +65,21 @@ struct Shows {
 }
 
 impl JobResult {
-    pub(crate) fn new(parts: JobParts<'_>, elapsed: u64) -> Self {
-        let spec = parts.spec;
+    /// A job of which nothing is known yet but what it was asked for.
+    pub(crate) fn new(spec: &JobOptions, group: u32) -> Self {
         Self {
             name: spec.name.clone(),
             description: spec.description.clone(),
-            group: parts.group,
+            group,
             members: 1,
-            errno: parts.errno,
-            error: parts.error,
+            errno: 0,
+            error: None,
             options: spec.given.clone(),
-            stats: parts.stats,
-            usage: parts.usage,
-            mismatches: parts.mismatches,
-            mismatch_count: parts.mismatch_count,
-            elapsed,
+            stats: JobStats::default(),
+            usage: Usage::default(),
+            mismatches: Vec::new(),
+            mismatch_count: 0,
+            elapsed: 0,
             percentiles: spec.percentiles.clone(),
             shows: Shows {
                 slat: spec.slat_percentiles,
@@ -126,19 +126,6 @@ impl JobResult {
     /// Bytes a second: the sum over the directions, each over its own time.
     pub fn bandwidth(&self) -> f64 {
         self.stats.directions.iter().map(DirectionStats::bandwidth_bytes).sum()
-    }
-
-    /// User and system time of the process while the job ran, seconds.
-    pub fn cpu_seconds(&self) -> f64 {
-        self.usage.cpu()
-    }
-
-    /// CPU time per I/O, seconds; 0 without I/O.
-    pub fn cpu_per_io(&self) -> f64 {
-        match self.stats.ios() {
-            0 => 0.0,
-            ios => self.usage.cpu() / num::float(ios),
-        }
     }
 }
 
@@ -206,7 +193,7 @@ impl Report {
         let mut out: Vec<(u32, Direction, GroupStats)> = Vec::new();
         let last = self.jobs.last().map_or(0, |job| job.group);
         for group in 0..=last {
-            for direction in [Direction::Read, Direction::Write, Direction::Trim] {
+            for direction in Direction::ALL {
                 let members = self.jobs.iter().filter(|job| job.group == group);
                 let stats = members.map(|job| job.stats.direction(direction));
                 if let Some(sum) = GroupStats::of(stats.filter(|stats| stats.ios > 0)) {

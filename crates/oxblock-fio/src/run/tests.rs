@@ -50,6 +50,13 @@ fn every_pattern_moves_size_bytes_and_covers_each_block_once() {
 }
 
 #[test]
+fn elapsed_is_to_the_end_of_each_job() {
+    let file = parse("[short]\nsize=4k\n[long]\nsize=1m\n", "t").unwrap();
+    let report = run(&file, &mut MemoryTarget::new(SIZE), &RunOptions::default()).unwrap();
+    assert!(report.jobs[0].elapsed * 10 < report.jobs[1].elapsed, "{report:?}");
+}
+
+#[test]
 fn times_beyond_the_clock_are_its_end() {
     let (seen, report) = stream_of("rw=read\nsize=64k\nstartdelay=213503d\nruntime=213503d");
     assert_eq!((seen.len(), report.errno()), (16, 0));

@@ -11,7 +11,7 @@ use oxblock_fio::{RunOptions, Target, parse, run};
 use serde::Serialize;
 
 use super::scratch::Scratch;
-use crate::output::{Exit, note, print, print_json};
+use crate::output::{Exit, nanoseconds, note, print, print_json};
 use crate::size::human;
 
 /// Milliseconds of one job of one round.
@@ -101,7 +101,6 @@ pub fn run_quick(folder: Option<&Path>, size: u64, json: bool) -> Result<Exit> {
             }
         })
         .collect();
-    let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let report = Report {
         folder: folder.to_string_lossy(),
         in_memory: scratch.in_memory,
@@ -111,7 +110,7 @@ pub fn run_quick(folder: Option<&Path>, size: u64, json: bool) -> Result<Exit> {
         jobs: rows,
         verified_bytes: verified,
         verify_failures: failures,
-        nanoseconds,
+        nanoseconds: nanoseconds(start.elapsed()),
     };
     if json {
         print_json(&report)?

@@ -145,7 +145,7 @@ impl Job<'_> {
             self.begin_run(now);
             return;
         }
-        self.stage = Stage::Finished;
+        (self.stage, self.ended) = (Stage::Finished, now);
         self.event_at = u64::MAX;
         self.finish();
     }

@@ -5,7 +5,7 @@ mod moments;
 mod sizes;
 
 pub use moments::{Latency, Moments};
-pub use sizes::Sizes;
+pub use sizes::{BATCHES, DEPTHS, Sizes};
 
 use super::stream::Direction;
 use crate::num;
