@@ -193,6 +193,11 @@ pub trait IoQueue {
     fn describe(&self) -> String;
 }
 
+/// Bytes of the one device of a queue; 0 where there is none.
+pub(crate) fn device_size(queue: &dyn IoQueue) -> u64 {
+    queue.limits().first().map_or(0, |limits| limits.size)
+}
+
 /// Blocks for completions outside the queue; made by [`IoQueue::waiter`].
 #[derive(Debug, Clone)]
 pub struct Waiter(Arc<WaiterInner>);

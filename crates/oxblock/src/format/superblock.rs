@@ -235,6 +235,11 @@ fn seal(bytes: &[u8]) -> [u8; 16] {
 }
 
 impl Superblock {
+    /// Blocks of the lane's log space: every physical address is below.
+    pub fn log_blocks(&self) -> u64 {
+        u64::from(self.segments) * u64::from(self.segment_blocks)
+    }
+
     /// The bytes for the media, sealed.
     ///
     /// # Panics
@@ -415,8 +420,7 @@ impl Superblock {
         }
         let root = |bytes: &[u8; 32]| {
             let pointer = PointerWidth::Wide.get(bytes, 0);
-            let limit = u64::from(main.segments.get()) * u64::from(segment_blocks);
-            if pointer.addr < limit { Ok(pointer) } else { Err(corrupt("root out of range")) }
+            if pointer.addr < capacity { Ok(pointer) } else { Err(corrupt("root out of range")) }
         };
         let mut devices = Vec::with_capacity(counts.0);
         for device in raw.devices.iter().take(counts.0) {

@@ -3,6 +3,7 @@
 use crate::csum::Csum;
 use crate::device::QueueLimits;
 use crate::format::pointer::PointerWidth;
+use crate::format::record::Header;
 use crate::format::superblock::Superblock;
 
 /// Identity, shape and limits.
@@ -19,6 +20,15 @@ pub(crate) struct Geometry {
     /// The largest bio, in blocks.
     pub bio_blocks: u64,
     pub read_only: bool,
+}
+
+impl Geometry {
+    /// A whole header, found at block `offset` of a segment, is of this lane and of a record that ends in the segment.
+    pub fn owns(&self, header: &Header, offset: u32) -> bool {
+        header.volume == self.superblock.volume
+            && header.lane == self.superblock.lane
+            && offset.saturating_add(header.blocks()) <= self.superblock.segment_blocks
+    }
 }
 
 /// Numbers that trade memory, latency and recovery time against each other.

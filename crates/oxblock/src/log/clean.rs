@@ -236,8 +236,7 @@ impl Lane {
             let outcome = self.move_live(victim, &mut open, budget);
             victim.open = match outcome {
                 Walk::On if open.next >= open.entries.len() => {
-                    let header = u32::from(open.header.header_blocks);
-                    victim.at += header + open.header.payload_blocks;
+                    victim.at += open.header.blocks();
                     None
                 }
                 _ => Some(open),
@@ -259,7 +258,7 @@ impl Lane {
             Next::Record(header, entries) => {
                 victim.generation = Some(header.generation);
                 victim.sequence = header.sequence;
-                victim.usual = u32::from(header.header_blocks) + header.payload_blocks;
+                victim.usual = header.blocks();
                 victim.chained = true;
                 victim.open = Some(Open { header, entries, next: 0 });
                 Walk::On
@@ -288,8 +287,7 @@ impl Lane {
         }
         let bytes = window.get((victim.at - victim.start) as usize * BLOCK_SIZE..).unwrap_or(&[]);
         let Some(claimed) = claimed_blocks(bytes) else { return Next::Nothing };
-        if bytes.len() < claimed * BLOCK_SIZE {
-            let claimed = u32::try_from(claimed).unwrap_or(u32::MAX);
+        if bytes.len() < claimed as usize * BLOCK_SIZE {
             let fits = victim.at.saturating_add(claimed) <= limit;
             return if fits { Next::Read(claimed) } else { Next::Nothing };
         }
@@ -298,15 +296,10 @@ impl Lane {
         else {
             return Next::Nothing;
         };
-        let ours = header.volume == self.geometry.superblock.volume
-            && header.lane == self.geometry.superblock.lane
+        let follows = self.geometry.owns(&header, victim.at)
             && victim.generation.is_none_or(|generation| generation == header.generation)
             && header.sequence > victim.sequence;
-        let blocks = usize::from(header.header_blocks) + header.payload_blocks as usize;
-        if !ours || victim.at as usize + blocks > limit as usize {
-            return Next::Nothing;
-        }
-        Next::Record(header, entries)
+        if follows { Next::Record(header, entries) } else { Next::Nothing }
     }
 
     /// Reads `blocks` blocks of the victim from block `start` on, of which `needed` are really needed; more where small

@@ -169,7 +169,7 @@ impl Check<'_, '_> {
 
     /// Reads one stretch of the log space and waits for it, while the reads of data go on. `None` when it cannot be read.
     pub(super) fn read_now(&mut self, addr: u64, blocks: usize) -> Option<Buf> {
-        let limit = u64::from(self.lane.segments.count()) * u64::from(self.lane.segments.blocks());
+        let limit = self.lane.geometry.superblock.log_blocks();
         if addr.saturating_add(blocks as u64) > limit {
             return None;
         }
