@@ -19,6 +19,7 @@
 pub mod buf;
 #[cfg(test)]
 pub(crate) mod conformance;
+mod event;
 mod extents;
 mod flight;
 mod inline;
@@ -41,10 +42,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
 
 pub use buf::Buf;
+pub(crate) use event::Event;
 pub(crate) use extents::Extents;
 pub use open::{DeviceCall, DeviceOptions, Made, Opened, Sharing, open_devices};
 pub use prepare::preallocate;
@@ -175,7 +177,9 @@ pub trait IoQueue {
     fn in_flight(&self) -> usize;
 
     /// Nanoseconds on this queue's clock: monotonic, arbitrary origin; simulated time in the simulator.
-    fn now(&self) -> u64;
+    fn now(&self) -> u64 {
+        target::now_ns()
+    }
 
     /// A small read costs little more than its copy, so that reading what is not needed only to have fewer reads does
     /// not pay.
@@ -206,8 +210,8 @@ pub struct Waiter(Arc<WaiterInner>);
 struct WaiterInner {
     /// Polls readable while completions can be reaped.
     completions: Arc<OwnedFd>,
-    /// Polls readable after a kick.
-    kick: OwnedFd,
+    /// Signalled by a kick.
+    kick: Event,
 }
 
 impl Waiter {
@@ -216,8 +220,7 @@ impl Waiter {
     /// # Errors
     /// When no event descriptor is to be had.
     pub(crate) fn new(completions: impl Into<Arc<OwnedFd>>) -> io::Result<Self> {
-        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self(Arc::new(WaiterInner { completions: completions.into(), kick })))
+        Ok(Self(Arc::new(WaiterInner { completions: completions.into(), kick: Event::new()? })))
     }
 
     /// Blocks until completions can be reaped, somebody [kicks](Self::kick), or `timeout` has passed. Spurious returns
@@ -226,17 +229,15 @@ impl Waiter {
         let timeout = timeout.and_then(|limit| Timespec::try_from(limit).ok());
         let mut fds = [
             PollFd::new(&*self.0.completions, PollFlags::IN),
-            PollFd::new(&self.0.kick, PollFlags::IN),
+            PollFd::new(&**self.0.kick.descriptor(), PollFlags::IN),
         ];
         // A failed poll (EINTR) is a spurious return: the caller looks for completions again.
         poll(&mut fds, timeout.as_ref()).ok();
-        // Not kicked: nothing to take back.
-        rustix::io::read(&self.0.kick, &mut [0; 8]).ok();
+        self.0.kick.clear();
     }
 
     /// Makes a [`wait`](Self::wait) that is under way, or the next one, return.
     pub fn kick(&self) {
-        // It fails only when it is full of kicks already.
-        rustix::io::write(&self.0.kick, &1u64.to_le_bytes()).ok();
+        self.0.kick.signal();
     }
 }

@@ -163,10 +163,6 @@ impl IoQueue for ShareQueue {
         self.pushed.len() + self.inline.in_flight() + self.worker.out()
     }
 
-    fn now(&self) -> u64 {
-        now_ns()
-    }
-
     fn has_cheap_reads(&self) -> bool {
         true
     }

@@ -6,15 +6,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, eventfd};
-
-use super::target::{Targets, now_ns};
-use super::{Done, IoQueue, Op, QueueLimits, Waiter, sync};
+use super::target::Targets;
+use super::{Done, Event, IoQueue, Op, QueueLimits, Waiter, sync};
 
 /// The most threads: what keeps a disk busy. More are only started while all others are at work.
 const THREADS_MAX: usize = 16;
@@ -35,7 +32,7 @@ struct Pool {
     targets: Targets,
     state: Mutex<State>,
     work: Condvar,
-    event: Arc<OwnedFd>,
+    event: Event,
 }
 
 #[derive(Debug, Default)]
@@ -52,8 +49,8 @@ impl ThreadQueue {
     /// # Errors
     /// When no event descriptor or no thread is to be had.
     pub(super) fn new(targets: Targets) -> io::Result<Self> {
-        let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let waiter = Waiter::new(Arc::clone(&event))?;
+        let event = Event::new()?;
+        let waiter = Waiter::new(Arc::clone(event.descriptor()))?;
         let pool = Pool { targets, state: Mutex::default(), work: Condvar::new(), event };
         let mut queue = Self {
             pool: Arc::new(pool),
@@ -90,9 +87,8 @@ impl Pool {
                 let done = sync::run(&self.targets, op);
                 state = self.lock();
                 if state.finished.is_empty() {
-                    // Cannot fail: the counter is far from its limit, and it is ours. Under the lock, so that the
-                    // descriptor always tells what `finished` holds.
-                    rustix::io::write(&*self.event, &event_count()).ok();
+                    // Under the lock, so that the descriptor always tells what `finished` holds.
+                    self.event.signal();
                 }
                 state.finished.push(done);
             } else if state.closing {
@@ -104,11 +100,6 @@ impl Pool {
             }
         }
     }
-}
-
-#[expect(clippy::host_endian_bytes, reason = "the kernel reads a native integer")]
-fn event_count() -> [u8; 8] {
-    1u64.to_ne_bytes()
 }
 
 impl IoQueue for ThreadQueue {
@@ -146,8 +137,7 @@ impl IoQueue for ThreadQueue {
         let count = state.finished.len();
         if count > 0 {
             done.append(&mut state.finished);
-            let mut counter = [0; 8];
-            rustix::io::read(&*self.pool.event, &mut counter).ok();
+            self.pool.event.clear();
         }
         drop(state);
         self.in_flight -= count;
@@ -169,14 +159,8 @@ impl IoQueue for ThreadQueue {
         self.in_flight
     }
 
-    fn now(&self) -> u64 {
-        now_ns()
-    }
-
     fn describe(&self) -> String {
-        let paces: Vec<String> =
-            self.pool.targets.list.iter().map(|target| target.pace.sentence()).collect();
-        format!("pool of up to {THREADS_MAX} threads ({})", paces.join("; "))
+        format!("pool of up to {THREADS_MAX} threads ({})", self.pool.targets.paces())
     }
 }
 

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::flight::Table;
 use super::open::Sharing;
 use super::ring::Ring;
-use super::target::{Targets, now_ns};
+use super::target::Targets;
 use super::{Done, IoQueue, Op, QueueLimits, Waiter};
 
 /// Submissions that one call to the kernel can carry.
@@ -249,14 +249,8 @@ impl IoQueue for UringQueue {
         self.table.len() + self.ready.len()
     }
 
-    fn now(&self) -> u64 {
-        now_ns()
-    }
-
     fn describe(&self) -> String {
-        let paces: Vec<String> =
-            self.targets.list.iter().map(|target| target.pace.sentence()).collect();
-        format!("io_uring, {} ({})", self.ring.flags(), paces.join("; "))
+        format!("io_uring, {} ({})", self.ring.flags(), self.targets.paces())
     }
 }
 
