@@ -64,8 +64,7 @@ struct Victim {
     doubted: Option<u64>,
     /// The position is where a record ends, or the start: the next one is expected there.
     chained: bool,
-    /// What the first record says; others in the segment are left from earlier lives.
-    generation: Option<u64>,
+    /// Number of the last record.
     sequence: u64,
     /// Blocks of the last record.
     usual: u32,
@@ -185,7 +184,6 @@ impl Lane {
                 most: u32::MAX,
                 doubted: None,
                 chained: true,
-                generation: None,
                 sequence: 0,
                 usual: u32::MAX,
                 open: None,
@@ -256,7 +254,6 @@ impl Lane {
                 Walk::On
             }
             Next::Record(header, entries) => {
-                victim.generation = Some(header.generation);
                 victim.sequence = header.sequence;
                 victim.usual = header.blocks();
                 victim.chained = true;
@@ -297,7 +294,8 @@ impl Lane {
             return Next::Nothing;
         };
         let follows = self.geometry.owns(&header, victim.at)
-            && victim.generation.is_none_or(|generation| generation == header.generation)
+            // Others are left from earlier lives of the segment.
+            && header.generation == self.segments.at(victim.segment).generation
             && header.sequence > victim.sequence;
         if follows { Next::Record(header, entries) } else { Next::Nothing }
     }
@@ -446,7 +444,8 @@ impl Lane {
             self.give_up(victim.segment);
             return Ok(Moved::Yes);
         }
-        let full = self.cleaner.entries.len() >= MAX_RECORD_PAYLOAD.min(self.move_leaves());
+        // Each may be in a leaf of its own.
+        let full = self.cleaner.entries.len() >= MAX_RECORD_PAYLOAD.min(self.map.record_leaves());
         if full && !self.send_moved() {
             return Ok(Moved::Later);
         }
@@ -459,11 +458,6 @@ impl Lane {
         cleaner.entries.push(Entry { id: block, csum: pointer.csum, aux: addr });
         cleaner.owed -= 1.0;
         Ok(Moved::Yes)
-    }
-
-    /// Blocks of a relocation when each is in a leaf of its own.
-    fn move_leaves(&self) -> usize {
-        self.map.record_leaves().max(1)
     }
 
     /// Has the next checkpoint move a node if it is live.

@@ -21,12 +21,12 @@ use crate::log::segments::Segments;
 use crate::log::table::Table;
 use crate::profile;
 
-/// Reads on a queue that has nothing else to do, one at a time.
-pub(crate) struct Reader<'a> {
+/// Reads and writes device 0 of a queue that has nothing else to do, one operation at a time, each to its end.
+pub(crate) struct Blocking<'a> {
     pub queue: &'a mut dyn IoQueue,
 }
 
-impl Reader<'_> {
+impl Blocking<'_> {
     /// Reads `len` bytes at `offset` of device 0.
     pub fn read(&mut self, offset: u64, len: usize) -> io::Result<Buf> {
         let bufs = smallvec::smallvec![Buf::new(len)];
@@ -68,7 +68,7 @@ pub(crate) struct Slot {
 /// the device's present end.
 pub(crate) fn read_slots(queue: &mut dyn IoQueue) -> Vec<Slot> {
     let size = device_size(queue);
-    let mut reader = Reader { queue };
+    let mut device = Blocking { queue };
     let mut slots: Vec<Slot> = Vec::new();
     for area in 0..2 {
         let recorded = slots.iter().find_map(|slot| {
@@ -78,7 +78,7 @@ pub(crate) fn read_slots(queue: &mut dyn IoQueue) -> Vec<Slot> {
         let size = recorded.unwrap_or(size);
         for generation in 0..SUPERBLOCK_SLOTS {
             let offset = offsets(0, generation, size).get(area).copied().unwrap_or(0);
-            let mut look = || match reader.read(offset, SUPERBLOCK_SIZE) {
+            let mut look = || match device.read(offset, SUPERBLOCK_SIZE) {
                 Ok(bytes) => Superblock::decode(&bytes),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
                 Err(error) => {
@@ -168,12 +168,12 @@ pub(crate) fn table_fits(queue: &dyn IoQueue, superblock: &Superblock) -> Result
 /// What a device that is not ours holds.
 pub(crate) fn describe_foreign(queue: &mut dyn IoQueue) -> Result<Option<String>> {
     let size = device_size(queue);
-    let mut reader = Reader { queue };
+    let mut device = Blocking { queue };
     foreign::identify(
         &mut |offset, len| {
             // A device's size is a multiple of the block size; whole blocks are read and cut.
             let whole = len.next_multiple_of(BLOCK_SIZE);
-            let bytes = reader
+            let bytes = device
                 .read(offset, whole)
                 .map_err(|error| Error::io(format!("reading at offset {offset}"), error))?;
             Ok(bytes.get(..len).unwrap_or(&bytes).to_vec())
@@ -208,7 +208,7 @@ pub(crate) fn load_table(
         return Err(Error::new(ErrorKind::Corrupt, "the segment table has the wrong height"));
     }
     let mut damage = Vec::new();
-    let mut reader = Reader { queue };
+    let mut device = Blocking { queue };
     let top = table.height() - 1;
     table.set(top, 0, point.table_root);
     let mut entries = vec![SegmentEntry::default(); superblock.segments as usize];
@@ -225,7 +225,7 @@ pub(crate) fn load_table(
                 damage.push(TableDamage { level, index, pointer, got: None, error: None });
                 continue;
             }
-            let mut look = || match reader.read(offset, BLOCK_SIZE) {
+            let mut look = || match device.read(offset, BLOCK_SIZE) {
                 Ok(bytes) => match csum.of(id, &bytes) {
                     sum if sum == pointer.csum => Ok(bytes),
                     sum => Err((Some(sum), None)),

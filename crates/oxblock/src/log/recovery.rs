@@ -20,7 +20,7 @@ use crate::format::record::{
 };
 use crate::lane::{Lane, TRIES};
 use crate::log::append::STREAMS;
-use crate::log::load::Reader;
+use crate::log::load::Blocking;
 use crate::map::Miss;
 use crate::profile;
 
@@ -283,8 +283,8 @@ impl Lane {
         let mut again = true;
         loop {
             let count = (*least).max(blocks).min(self.segments.blocks() - offset);
-            let mut reader = Reader { queue: self.queue.as_mut() };
-            match reader.read(at, count as usize * BLOCK_SIZE) {
+            let mut device = Blocking { queue: self.queue.as_mut() };
+            match device.read(at, count as usize * BLOCK_SIZE) {
                 Ok(buf) => return Ok(buf),
                 Err(_) if count > blocks => *least /= 2,
                 // Nothing is decided by one failure.
@@ -349,7 +349,7 @@ impl Lane {
         let mut failed = None;
         for attempt in 0..TRIES {
             self.counters.second_reads += u64::from(attempt > 0);
-            match (Reader { queue: self.queue.as_mut() }).read(offset, BLOCK_SIZE) {
+            match (Blocking { queue: self.queue.as_mut() }).read(offset, BLOCK_SIZE) {
                 Ok(page) if self.node_is_good(miss, &page) => {
                     self.map.begin_fetch(miss);
                     self.map.insert(miss, &page);
@@ -372,8 +372,7 @@ impl Lane {
     fn look_for_later_life(&mut self) -> Result<()> {
         let mut windows = Windows::new(1, false);
         let heads = self.cursor().heads;
-        let reserve =
-            (0..usize::from(STREAMS)).filter_map(|ahead| self.segments.peek_reserve(ahead));
+        let reserve = self.segments.reserve().take(usize::from(STREAMS));
         let places: Vec<(u32, u32)> =
             heads.into_iter().flatten().chain(reserve.map(|segment| (segment, 0))).collect();
         for (segment, offset) in places {

@@ -8,7 +8,7 @@ use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_HEADER, SUPERBLOCK_SIZE};
 use crate::format::pointer::PointerWidth;
 use crate::format::record::{Entry, Header, Invalid, decode, payload_identity};
 use crate::format::superblock::{Superblock, offsets};
-use crate::log::load::{Reader, Slot};
+use crate::log::load::{Blocking, Slot};
 use crate::profile;
 
 /// The media of one lane. The queue must have nothing else in flight.
@@ -61,7 +61,7 @@ impl<'a> Media<'a> {
             return Err(io::Error::other("the address is beyond the log space"));
         }
         let offset = self.offset(addr);
-        Reader { queue: self.queue }.read(offset, blocks * BLOCK_SIZE)
+        Blocking { queue: self.queue }.read(offset, blocks * BLOCK_SIZE)
     }
 
     /// Reads and verifies the record header at `addr`.
@@ -133,6 +133,6 @@ pub(crate) fn judge(
 }
 
 fn is_blank(queue: &mut dyn IoQueue, offset: u64) -> bool {
-    let bytes = Reader { queue }.read(offset, SUPERBLOCK_SIZE);
+    let bytes = Blocking { queue }.read(offset, SUPERBLOCK_SIZE);
     bytes.is_ok_and(|bytes| crate::format::is_zero(&bytes))
 }

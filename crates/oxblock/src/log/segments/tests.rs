@@ -159,7 +159,7 @@ impl Model {
             14 if self.running => self.commit(1 + arg % 3),
             15 if !self.discarding.is_empty() => {
                 let id = self.discarding.remove(arg % self.discarding.len());
-                self.segments.release(id, arg % 2 == 0);
+                self.segments.release(id, arg.is_multiple_of(2));
             }
             _ => {}
         }
