@@ -244,7 +244,7 @@ fn kinds(
     for page in disk.allocated_in(0, AREA_BYTES..size - AREA_BYTES) {
         let first = disk.read_raw(0, page, BLOCK_SIZE);
         let Some(blocks) = claimed_blocks(&first) else { continue };
-        let bytes = disk.read_raw(0, page, blocks * BLOCK_SIZE);
+        let bytes = disk.read_raw(0, page, blocks as usize * BLOCK_SIZE);
         let addr = (page - AREA_BYTES) / BLOCK_BYTES;
         let Ok((header, _)) = decode(&bytes, addr, width, &function) else { continue };
         let kind: Kind = header.kind;

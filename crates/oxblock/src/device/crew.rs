@@ -9,10 +9,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, eventfd};
-
 use super::target::{Targets, now_ns};
-use super::{Done, Job, Op, sync};
+use super::{Done, Event, Job, Op, sync};
 use crate::workers::{Claim, Workers};
 
 /// Work from which a task is worth another core: ten times what an awake worker needs to take it up.
@@ -70,7 +68,7 @@ pub(super) struct Crew {
     workers: Workers<Task, Done>,
     stream: Stream,
     targets: Targets,
-    event: Arc<OwnedFd>,
+    event: Event,
 }
 
 impl Crew {
@@ -79,19 +77,15 @@ impl Crew {
     /// # Errors
     /// When no event descriptor is to be had.
     pub(super) fn new(targets: Targets) -> io::Result<Self> {
-        let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let (signal, on) = (Arc::clone(&event), targets.clone());
-        let tell = move || {
-            // It fails only when it is full of signals already.
-            rustix::io::write(&*signal, &super::event_count()).ok();
-        };
-        let workers = Workers::new(tell, move |task: Task| task.run(&on));
+        let event = Event::new()?;
+        let (signal, on) = (event.clone(), targets.clone());
+        let workers = Workers::new(move || signal.signal(), move |task: Task| task.run(&on));
         Ok(Self { workers, stream: Stream::default(), targets, event })
     }
 
     /// Polls readable when tasks may have finished, for whoever [blocks](Self::block) by it.
     pub(super) fn event(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.event)
+        Arc::clone(self.event.descriptor())
     }
 
     /// The same for those who wait without the queue.
@@ -158,7 +152,7 @@ impl Crew {
         }
         if self.workers.tells_always() {
             // Before looking, so that what ends meanwhile is told of again.
-            clear(&self.event);
+            self.event.clear();
         }
         self.workers.reap(done)
     }
@@ -190,11 +184,6 @@ impl Crew {
             block();
         }
         self.workers.unlisten();
-        clear(&self.event);
+        self.event.clear();
     }
-}
-
-fn clear(event: &OwnedFd) {
-    // Not signalled: nothing to take back.
-    rustix::io::read(event, &mut [0; 8]).ok();
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::target::{Targets, now_ns};
+use super::target::Targets;
 use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter, sync};
 
 /// Runs operations at once, by plain system calls.
@@ -59,17 +59,11 @@ impl IoQueue for InlineQueue {
         self.pushed.len() + self.ready.len()
     }
 
-    fn now(&self) -> u64 {
-        now_ns()
-    }
-
     fn has_cheap_reads(&self) -> bool {
         true
     }
 
     fn describe(&self) -> String {
-        let paces: Vec<String> =
-            self.targets.list.iter().map(|target| target.pace.sentence()).collect();
-        format!("inline system calls in the issuer's context ({})", paces.join("; "))
+        format!("inline system calls in the issuer's context ({})", self.targets.paces())
     }
 }

@@ -20,6 +20,7 @@ pub mod buf;
 #[cfg(test)]
 pub(crate) mod conformance;
 mod crew;
+mod event;
 mod extents;
 mod flight;
 mod inline;
@@ -44,10 +45,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
 
 pub use buf::Buf;
+pub(crate) use event::Event;
 pub(crate) use extents::Extents;
 pub use lock::Lock;
 pub use open::{DeviceCall, DeviceOptions, Made, Opened, Sharing, open_devices};
@@ -230,7 +232,9 @@ pub trait IoQueue {
     fn in_flight(&self) -> usize;
 
     /// Nanoseconds on this queue's clock: monotonic, arbitrary origin; simulated time in the simulator.
-    fn now(&self) -> u64;
+    fn now(&self) -> u64 {
+        target::now_ns()
+    }
 
     /// A small read costs little more than its copy, so that reading what is not needed only to have fewer reads does
     /// not pay.
@@ -248,6 +252,11 @@ pub trait IoQueue {
     fn describe(&self) -> String;
 }
 
+/// Bytes of the one device of a queue; 0 where there is none.
+pub(crate) fn device_size(queue: &dyn IoQueue) -> u64 {
+    queue.limits().first().map_or(0, |limits| limits.size)
+}
+
 /// Blocks for completions outside the queue; made by [`IoQueue::waiter`].
 #[derive(Debug, Clone)]
 pub struct Waiter(Arc<WaiterInner>);
@@ -256,8 +265,8 @@ pub struct Waiter(Arc<WaiterInner>);
 struct WaiterInner {
     /// Poll readable while completions can be reaped.
     completions: SmallVec<[Arc<OwnedFd>; 2]>,
-    /// Polls readable after a kick.
-    kick: OwnedFd,
+    /// Signalled by a kick.
+    kick: Event,
 }
 
 impl Waiter {
@@ -266,9 +275,8 @@ impl Waiter {
     /// # Errors
     /// When no event descriptor is to be had.
     pub(crate) fn new(completions: impl IntoIterator<Item = Arc<OwnedFd>>) -> io::Result<Self> {
-        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let completions = completions.into_iter().collect();
-        Ok(Self(Arc::new(WaiterInner { completions, kick })))
+        Ok(Self(Arc::new(WaiterInner { completions, kick: Event::new()? })))
     }
 
     /// Blocks until completions can be reaped, somebody [kicks](Self::kick), or `timeout` has passed. Spurious returns
@@ -278,22 +286,14 @@ impl Waiter {
         let completions =
             self.0.completions.iter().map(|event| PollFd::new(&**event, PollFlags::IN));
         let mut fds: SmallVec<[PollFd<'_>; 3]> = completions.collect();
-        fds.push(PollFd::new(&self.0.kick, PollFlags::IN));
+        fds.push(PollFd::new(&**self.0.kick.descriptor(), PollFlags::IN));
         // A failed poll (EINTR) is a spurious return: the caller looks for completions again.
         poll(&mut fds, timeout.as_ref()).ok();
-        // Not kicked: nothing to take back.
-        rustix::io::read(&self.0.kick, &mut [0; 8]).ok();
+        self.0.kick.clear();
     }
 
     /// Makes a [`wait`](Self::wait) that is under way, or the next one, return.
     pub fn kick(&self) {
-        // It fails only when it is full of kicks already.
-        rustix::io::write(&self.0.kick, &event_count()).ok();
+        self.0.kick.signal();
     }
-}
-
-/// What one write adds to the counter of an event descriptor.
-#[expect(clippy::host_endian_bytes, reason = "the kernel reads a native integer")]
-fn event_count() -> [u8; 8] {
-    1u64.to_ne_bytes()
 }

@@ -344,5 +344,4 @@ pub(super) fn refused(path: &Path, error: io::Error, writable: bool) -> Error {
 }
 
 #[cfg(test)]
-#[path = "open_tests.rs"]
 mod tests;

@@ -7,14 +7,14 @@
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use io_uring::IoUring;
 use io_uring::squeue::Entry;
 use io_uring::types::{SubmitArgs, Timespec};
 
-use rustix::event::{EventfdFlags, eventfd};
-
+use super::Event;
 use super::open::Sharing;
 
 /// A set of set-up flags, best first; the kernel refuses what it does not know with `EINVAL`.
@@ -41,7 +41,7 @@ pub(super) struct Ring {
     enabled: bool,
     /// Only with deferred task work: there the descriptor of the ring does not wake a poller for work that has yet to
     /// be run.
-    event: Option<OwnedFd>,
+    event: Option<Event>,
     /// Somebody may wait on `event`. Until then the kernel does not signal it, which would cost on every completion.
     armed: Cell<bool>,
 }
@@ -106,14 +106,14 @@ impl Ring {
     }
 
     /// A descriptor that polls readable when there are completions.
-    pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
+    pub(super) fn descriptor(&self) -> io::Result<Arc<OwnedFd>> {
         if let Some(event) = &self.event {
             if !self.armed.get() {
                 self.arm();
             }
-            return event.try_clone();
+            return Ok(Arc::clone(event.descriptor()));
         }
-        self.ring_descriptor()
+        self.ring_descriptor().map(Arc::new)
     }
 
     fn ring_descriptor(&self) -> io::Result<OwnedFd> {
@@ -131,15 +131,14 @@ impl Ring {
         completion.enable_eventfd();
         // Completions from before gave no signal. A spurious one is allowed.
         if let Some(event) = &self.event {
-            #[expect(clippy::host_endian_bytes, reason = "the kernel reads a native integer")]
-            rustix::io::write(event, &1u64.to_ne_bytes()).ok();
+            event.signal();
         }
     }
 
     /// Forgets signals; before looking for completions, so that none is missed.
     pub(super) fn clear_event(&mut self) {
         if let (Some(event), true) = (&self.event, self.armed.get()) {
-            rustix::io::read(event, &mut [0; 8]).ok();
+            event.clear();
         }
     }
 
@@ -219,8 +218,8 @@ impl Drop for Ring {
 }
 
 /// An event descriptor that the kernel signals once it is armed.
-fn register_event(ring: &IoUring) -> io::Result<OwnedFd> {
-    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+fn register_event(ring: &IoUring) -> io::Result<Event> {
+    let event = Event::new()?;
     ring.submitter().register_eventfd(event.as_raw_fd())?;
     // SAFETY: the ring is new, nobody else looks at its completions; only a flag is set.
     unsafe { ring.completion_shared() }.disable_eventfd();

@@ -10,7 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use super::crew::{Crew, Task, WORTH};
-use super::target::{Targets, now_ns};
+use super::target::Targets;
 use super::{Action, Done, IoQueue, Job, Op, QueueLimits, Sharing, Waiter, sync};
 use crate::workers::Claim;
 
@@ -123,10 +123,6 @@ impl IoQueue for ShareQueue {
         self.pushed.len() + self.ready.len() + self.crew.out()
     }
 
-    fn now(&self) -> u64 {
-        now_ns()
-    }
-
     fn has_cheap_reads(&self) -> bool {
         true
     }
@@ -136,11 +132,9 @@ impl IoQueue for ShareQueue {
     }
 
     fn describe(&self) -> String {
-        let paces: Vec<String> =
-            self.targets.list.iter().map(|target| target.pace.sentence()).collect();
         format!(
             "inline system calls in the issuer's context ({}); deep queues shared with workers on other cores",
-            paces.join("; ")
+            self.targets.paces()
         )
     }
 }

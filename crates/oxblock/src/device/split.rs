@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::inline::InlineQueue;
-use super::target::{Targets, now_ns};
+use super::target::Targets;
 use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
 /// Routes each operation by its device.
@@ -68,10 +68,6 @@ impl IoQueue for SplitQueue {
 
     fn in_flight(&self) -> usize {
         self.inline.in_flight() + self.other.in_flight()
-    }
-
-    fn now(&self) -> u64 {
-        now_ns()
     }
 
     fn describe(&self) -> String {

@@ -44,6 +44,12 @@ impl Targets {
         })
     }
 
+    /// How fast they are, in a sentence for `info`.
+    pub(super) fn paces(&self) -> String {
+        let paces: Vec<String> = self.list.iter().map(|target| target.pace.sentence()).collect();
+        paces.join("; ")
+    }
+
     /// Refuses what does not lie inside the device; returns the bytes that `action` covers.
     pub(super) fn check(
         &self,

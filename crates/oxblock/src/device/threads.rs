@@ -6,16 +6,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, eventfd};
-
 use super::crew::Task;
-use super::target::{Targets, now_ns};
-use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
+use super::target::Targets;
+use super::{Done, Event, IoQueue, Job, Op, QueueLimits, Waiter};
 
 /// The most threads: what keeps a disk busy. More are only started while all others are at work.
 const THREADS_MAX: usize = 16;
@@ -34,7 +31,7 @@ struct Pool {
     targets: Targets,
     state: Mutex<State>,
     work: Condvar,
-    event: Arc<OwnedFd>,
+    event: Event,
 }
 
 #[derive(Default)]
@@ -51,8 +48,8 @@ impl ThreadQueue {
     /// # Errors
     /// When no event descriptor or no thread is to be had.
     pub(super) fn new(targets: Targets) -> io::Result<Self> {
-        let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let waiter = Waiter::new([Arc::clone(&event)])?;
+        let event = Event::new()?;
+        let waiter = Waiter::new([Arc::clone(event.descriptor())])?;
         let pool = Pool { targets, state: Mutex::default(), work: Condvar::new(), event };
         let mut queue = Self {
             pool: Arc::new(pool),
@@ -89,9 +86,8 @@ impl Pool {
                 let done = task.run(&self.targets);
                 state = self.lock();
                 if state.finished.is_empty() {
-                    // Cannot fail: the counter is far from its limit, and it is ours. Under the lock, so that the
-                    // descriptor always tells what `finished` holds.
-                    rustix::io::write(&*self.event, &super::event_count()).ok();
+                    // Under the lock, so that the descriptor always tells what `finished` holds.
+                    self.event.signal();
                 }
                 state.finished.push(done);
             } else if state.closing {
@@ -145,8 +141,7 @@ impl IoQueue for ThreadQueue {
         let count = state.finished.len();
         if count > 0 {
             done.append(&mut state.finished);
-            let mut counter = [0; 8];
-            rustix::io::read(&*self.pool.event, &mut counter).ok();
+            self.pool.event.clear();
         }
         drop(state);
         self.in_flight -= count;
@@ -168,14 +163,8 @@ impl IoQueue for ThreadQueue {
         self.in_flight
     }
 
-    fn now(&self) -> u64 {
-        now_ns()
-    }
-
     fn describe(&self) -> String {
-        let paces: Vec<String> =
-            self.pool.targets.list.iter().map(|target| target.pace.sentence()).collect();
-        format!("pool of up to {THREADS_MAX} threads ({})", paces.join("; "))
+        format!("pool of up to {THREADS_MAX} threads ({})", self.pool.targets.paces())
     }
 }
 

@@ -10,7 +10,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -19,7 +18,7 @@ use super::crew::{Crew, Task};
 use super::flight::Table;
 use super::open::Sharing;
 use super::ring::Ring;
-use super::target::{Targets, now_ns};
+use super::target::Targets;
 use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
 use crate::workers::Claim;
 
@@ -201,10 +200,7 @@ impl UringQueue {
         if found || !self.ready.is_empty() {
             return;
         }
-        let waiter = self
-            .ring
-            .descriptor()
-            .and_then(|ring| Waiter::new([Arc::new(ring), self.crew.event()]));
+        let waiter = self.ring.descriptor().and_then(|ring| Waiter::new([ring, self.crew.event()]));
         match waiter {
             Ok(waiter) => self.crew.block(|| waiter.wait(timeout)),
             // Without a descriptor to spare the caller comes round again.
@@ -300,21 +296,15 @@ impl IoQueue for UringQueue {
     fn waiter(&self) -> Option<Waiter> {
         // Without a descriptor to spare, callers fall back on `wait`.
         let others = self.crew.event_for_others();
-        Waiter::new([Arc::new(self.ring.descriptor().ok()?), others]).ok()
+        Waiter::new([self.ring.descriptor().ok()?, others]).ok()
     }
 
     fn in_flight(&self) -> usize {
         self.table.len() + self.ready.len() + self.crew.out()
     }
 
-    fn now(&self) -> u64 {
-        now_ns()
-    }
-
     fn describe(&self) -> String {
-        let paces: Vec<String> =
-            self.targets.list.iter().map(|target| target.pace.sentence()).collect();
-        format!("io_uring, {} ({})", self.ring.flags(), paces.join("; "))
+        format!("io_uring, {} ({})", self.ring.flags(), self.targets.paces())
     }
 }
 

@@ -112,6 +112,23 @@ pub struct Header {
     pub generation: u64,
 }
 
+impl Header {
+    /// Blocks of the whole record.
+    pub fn blocks(&self) -> u32 {
+        u32::from(self.header_blocks).saturating_add(self.payload_blocks)
+    }
+
+    /// Physical address of the first block after the header.
+    pub fn payload_addr(&self) -> u64 {
+        self.addr.saturating_add(u64::from(self.header_blocks))
+    }
+}
+
+/// What the payload block of an entry is checksummed as.
+pub fn payload_identity(kind: Kind, entry: &Entry) -> u64 {
+    if kind == Kind::Map { entry.id } else { identity::data(entry.id) }
+}
+
 /// The fixed bytes of a header (128).
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -237,10 +254,11 @@ pub fn encode(
 }
 
 /// Reads only how long the header at the start of `block` claims to be, in blocks, if a record may begin there.
-pub fn claimed_blocks(block: &[u8]) -> Option<usize> {
+pub fn claimed_blocks(block: &[u8]) -> Option<u32> {
     let (raw, _) = Raw::ref_from_prefix(block).ok()?;
-    let blocks = usize::from(raw.header_blocks.get());
-    (raw.magic == RECORD_MAGIC && (1..=MAX_RECORD_HEADER).contains(&blocks)).then_some(blocks)
+    let blocks = raw.header_blocks.get();
+    let fits = (1..=MAX_RECORD_HEADER).contains(&usize::from(blocks));
+    (raw.magic == RECORD_MAGIC && fits).then_some(u32::from(blocks))
 }
 
 /// Verifies and decodes the header that begins `bytes` and must be at `addr`.
@@ -255,7 +273,7 @@ pub fn decode(
     csum: &Csum,
 ) -> Result<(Header, Vec<Entry>), Invalid> {
     let blocks = match claimed_blocks(bytes) {
-        Some(blocks) => blocks,
+        Some(blocks) => blocks as usize,
         // Something is there, and it is no stranger.
         None if bytes.starts_with(&RECORD_MAGIC) => return Err(Invalid::Field("header blocks")),
         None => return Err(Invalid::Magic),

@@ -4,6 +4,7 @@ use crate::complete::policy::CompletePolicy;
 use crate::csum::Csum;
 use crate::device::QueueLimits;
 use crate::format::pointer::PointerWidth;
+use crate::format::record::Header;
 use crate::format::superblock::Superblock;
 use crate::submit::policy::SubmitPolicy;
 use crate::submit::split::{BioLimit, bio_limit};
@@ -21,6 +22,15 @@ pub(crate) struct Geometry {
     /// Limits of the device.
     pub limits: QueueLimits,
     pub read_only: bool,
+}
+
+impl Geometry {
+    /// A whole header, found at block `offset` of a segment, is of this lane and of a record that ends in the segment.
+    pub fn owns(&self, header: &Header, offset: u32) -> bool {
+        header.volume == self.superblock.volume
+            && header.lane == self.superblock.lane
+            && offset.saturating_add(header.blocks()) <= self.superblock.segment_blocks
+    }
 }
 
 /// Who does what: the policies in force, with what was measured for them.

@@ -123,7 +123,7 @@ impl Lane {
     /// The bytes are the node that was asked for, and point nowhere outside the lane.
     pub fn node_is_good(&self, miss: Miss, page: &[u8]) -> bool {
         let width = self.geometry.width;
-        let limit = u64::from(self.segments.count()) * u64::from(self.segments.blocks());
+        let limit = self.geometry.superblock.log_blocks();
         self.geometry.csum.of(miss.key.identity(), page) == miss.pointer.csum
             && (0..width.fanout()).all(|slot| width.get(page, slot).addr < limit)
     }

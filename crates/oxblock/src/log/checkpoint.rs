@@ -418,10 +418,9 @@ impl Lane {
         point.generation += 1;
         let mut superblock = self.geometry.superblock.clone();
         superblock.checkpoint = point.clone();
-        let bytes = Buf::copy_of(&superblock.encode());
+        let bytes = superblock.encode();
         let places = offsets(superblock.lane, point.generation, self.geometry.limits.size);
         for (copy, offset) in (0..).zip(places) {
-            debug_assert!(offset.is_multiple_of(BLOCK_BYTES));
             self.queue.push(Op {
                 tag: tag(Class::Superblock, copy),
                 device: 0,

@@ -64,8 +64,7 @@ struct Victim {
     doubted: Option<u64>,
     /// The position is where a record ends, or the start: the next one is expected there.
     chained: bool,
-    /// What the first record says; others in the segment are left from earlier lives.
-    generation: Option<u64>,
+    /// Number of the last record.
     sequence: u64,
     /// Blocks of the last record.
     usual: u32,
@@ -185,7 +184,6 @@ impl Lane {
                 most: u32::MAX,
                 doubted: None,
                 chained: true,
-                generation: None,
                 sequence: 0,
                 usual: u32::MAX,
                 open: None,
@@ -236,8 +234,7 @@ impl Lane {
             let outcome = self.move_live(victim, &mut open, budget);
             victim.open = match outcome {
                 Walk::On if open.next >= open.entries.len() => {
-                    let header = u32::from(open.header.header_blocks);
-                    victim.at += header + open.header.payload_blocks;
+                    victim.at += open.header.blocks();
                     None
                 }
                 _ => Some(open),
@@ -257,9 +254,8 @@ impl Lane {
                 Walk::On
             }
             Next::Record(header, entries) => {
-                victim.generation = Some(header.generation);
                 victim.sequence = header.sequence;
-                victim.usual = u32::from(header.header_blocks) + header.payload_blocks;
+                victim.usual = header.blocks();
                 victim.chained = true;
                 victim.open = Some(Open { header, entries, next: 0 });
                 Walk::On
@@ -288,8 +284,7 @@ impl Lane {
         }
         let bytes = window.get((victim.at - victim.start) as usize * BLOCK_SIZE..).unwrap_or(&[]);
         let Some(claimed) = claimed_blocks(bytes) else { return Next::Nothing };
-        if bytes.len() < claimed * BLOCK_SIZE {
-            let claimed = u32::try_from(claimed).unwrap_or(u32::MAX);
+        if bytes.len() < claimed as usize * BLOCK_SIZE {
             let fits = victim.at.saturating_add(claimed) <= limit;
             return if fits { Next::Read(claimed) } else { Next::Nothing };
         }
@@ -298,15 +293,11 @@ impl Lane {
         else {
             return Next::Nothing;
         };
-        let ours = header.volume == self.geometry.superblock.volume
-            && header.lane == self.geometry.superblock.lane
-            && victim.generation.is_none_or(|generation| generation == header.generation)
+        let follows = self.geometry.owns(&header, victim.at)
+            // Others are left from earlier lives of the segment.
+            && header.generation == self.segments.at(victim.segment).generation
             && header.sequence > victim.sequence;
-        let blocks = usize::from(header.header_blocks) + header.payload_blocks as usize;
-        if !ours || victim.at as usize + blocks > limit as usize {
-            return Next::Nothing;
-        }
-        Next::Record(header, entries)
+        if follows { Next::Record(header, entries) } else { Next::Nothing }
     }
 
     /// Reads `blocks` blocks of the victim from block `start` on, of which `needed` are really needed; more where small
@@ -453,7 +444,8 @@ impl Lane {
             self.give_up(victim.segment);
             return Ok(Moved::Yes);
         }
-        let full = self.cleaner.entries.len() >= MAX_RECORD_PAYLOAD.min(self.move_leaves());
+        // Each may be in a leaf of its own.
+        let full = self.cleaner.entries.len() >= MAX_RECORD_PAYLOAD.min(self.map.record_leaves());
         if full && !self.send_moved() {
             return Ok(Moved::Later);
         }
@@ -466,11 +458,6 @@ impl Lane {
         cleaner.entries.push(Entry { id: block, csum: pointer.csum, aux: addr });
         cleaner.owed -= 1.0;
         Ok(Moved::Yes)
-    }
-
-    /// Blocks of a relocation when each is in a leaf of its own.
-    fn move_leaves(&self) -> usize {
-        self.map.record_leaves().max(1)
     }
 
     /// Has the next checkpoint move a node if it is live.

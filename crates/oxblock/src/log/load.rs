@@ -6,7 +6,7 @@ use std::time::Duration;
 use zerocopy::FromBytes;
 
 use crate::csum::Csum;
-use crate::device::{Action, Buf, IoQueue, Op};
+use crate::device::{Action, Buf, IoQueue, Op, device_size};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::foreign;
 use crate::format::layout::{
@@ -21,12 +21,12 @@ use crate::log::segments::Segments;
 use crate::log::table::Table;
 use crate::profile;
 
-/// Reads on a queue that has nothing else to do, one at a time.
-pub(crate) struct Reader<'a> {
+/// Reads and writes device 0 of a queue that has nothing else to do, one operation at a time, each to its end.
+pub(crate) struct Blocking<'a> {
     pub queue: &'a mut dyn IoQueue,
 }
 
-impl Reader<'_> {
+impl Blocking<'_> {
     /// Reads `len` bytes at `offset` of device 0.
     pub fn read(&mut self, offset: u64, len: usize) -> io::Result<Buf> {
         let bufs = smallvec::smallvec![Buf::new(len)];
@@ -66,9 +66,9 @@ pub(crate) struct Slot {
 
 /// Reads all slots of lane 0. The second area is where the superblocks of the first say that the device ends, or else at
 /// the device's present end.
-pub(crate) fn read_slots(queue: &mut dyn IoQueue) -> Result<Vec<Slot>> {
-    let size = queue.limits().first().map_or(0, |limits| limits.size);
-    let mut reader = Reader { queue };
+pub(crate) fn read_slots(queue: &mut dyn IoQueue) -> Vec<Slot> {
+    let size = device_size(queue);
+    let mut device = Blocking { queue };
     let mut slots: Vec<Slot> = Vec::new();
     for area in 0..2 {
         let recorded = slots.iter().find_map(|slot| {
@@ -78,7 +78,7 @@ pub(crate) fn read_slots(queue: &mut dyn IoQueue) -> Result<Vec<Slot>> {
         let size = recorded.unwrap_or(size);
         for generation in 0..SUPERBLOCK_SLOTS {
             let offset = offsets(0, generation, size).get(area).copied().unwrap_or(0);
-            let mut look = || match reader.read(offset, SUPERBLOCK_SIZE) {
+            let mut look = || match device.read(offset, SUPERBLOCK_SIZE) {
                 Ok(bytes) => Superblock::decode(&bytes),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
                 Err(error) => {
@@ -90,33 +90,38 @@ pub(crate) fn read_slots(queue: &mut dyn IoQueue) -> Result<Vec<Slot>> {
             slots.push(Slot { offset, found });
         }
     }
-    Ok(slots)
+    slots
 }
 
-/// The newest valid superblock among `slots`.
+/// The newest valid superblock among `slots`, whatever else is wrong.
 ///
 /// One device decides by itself: a superblock is only written when everything that it points to is durable, so any valid
 /// one is complete, and the newest holds the most.
-pub(crate) fn choose_superblock(queue: &mut dyn IoQueue, slots: &[Slot]) -> Result<Superblock> {
+pub(crate) fn newest(slots: &[Slot]) -> Option<&Superblock> {
     let valid = slots.iter().filter_map(|slot| slot.found.as_ref().ok()?.as_ref());
-    let Some(newest) = valid.max_by_key(|superblock| superblock.checkpoint.generation) else {
-        // A version or feature that is unknown says more than damage does.
-        let errors: Vec<&Error> =
-            slots.iter().filter_map(|slot| slot.found.as_ref().err()).collect();
-        let telling = errors.iter().find(|error| error.kind() == ErrorKind::Unsupported);
-        if let Some(error) = telling.or(errors.first()) {
-            return Err((*error).clone().context("no valid superblock is left"));
-        }
-        let what = describe_foreign(queue)?;
-        return Err(Error::new(
-            ErrorKind::NotAVolume,
-            match what {
-                Some(what) => format!("not an oxblock volume: this is {what}"),
-                None => "not an oxblock volume: there is nothing on it".into(),
-            },
-        ));
+    valid.max_by_key(|superblock| superblock.checkpoint.generation)
+}
+
+/// Why there is no valid superblock: what is wrong with those that are no longer, or what is there instead.
+pub(crate) fn explain_none(queue: &mut dyn IoQueue, slots: &[Slot]) -> Error {
+    // A version or feature that is unknown says more than damage does.
+    let errors: Vec<&Error> = slots.iter().filter_map(|slot| slot.found.as_ref().err()).collect();
+    let telling = errors.iter().find(|error| error.kind() == ErrorKind::Unsupported);
+    if let Some(error) = telling.or(errors.first()) {
+        return (*error).clone().context("no valid superblock is left");
+    }
+    let what = match describe_foreign(queue) {
+        Ok(Some(what)) => format!("this is {what}"),
+        Ok(None) => "there is nothing on it".into(),
+        Err(error) => return error,
     };
-    let size = queue.limits().first().map_or(0, |limits| limits.size);
+    Error::new(ErrorKind::NotAVolume, format!("not an oxblock volume: {what}"))
+}
+
+/// The superblock to open the volume by.
+pub(crate) fn choose_superblock(queue: &mut dyn IoQueue, slots: &[Slot]) -> Result<Superblock> {
+    let Some(newest) = newest(slots) else { return Err(explain_none(queue, slots)) };
+    let size = device_size(queue);
     let recorded = newest.devices.first().map_or(0, |device| device.size);
     if size < recorded {
         return Err(Error::new(
@@ -127,10 +132,8 @@ pub(crate) fn choose_superblock(queue: &mut dyn IoQueue, slots: &[Slot]) -> Resu
             ),
         ));
     }
-    let slots_end = newest.data_start
-        + u64::from(newest.segments) * u64::from(newest.segment_blocks) * BLOCK_BYTES;
     supported(newest)?;
-    if slots_end > recorded {
+    if newest.data_start + newest.log_blocks() * BLOCK_BYTES > recorded {
         return Err(Error::new(ErrorKind::Corrupt, "the segments reach beyond the device"));
     }
     Ok(newest.clone())
@@ -151,7 +154,7 @@ pub(crate) fn supported(superblock: &Superblock) -> Result<()> {
 
 /// Refuses a superblock whose segment table alone is larger than the device: by it memory would be set aside.
 pub(crate) fn table_fits(queue: &dyn IoQueue, superblock: &Superblock) -> Result<()> {
-    let size = queue.limits().first().map_or(0, |limits| limits.size);
+    let size = device_size(queue);
     if u64::from(superblock.segments) * SEGMENT_ENTRY_SIZE as u64 <= size {
         return Ok(());
     }
@@ -164,13 +167,13 @@ pub(crate) fn table_fits(queue: &dyn IoQueue, superblock: &Superblock) -> Result
 
 /// What a device that is not ours holds.
 pub(crate) fn describe_foreign(queue: &mut dyn IoQueue) -> Result<Option<String>> {
-    let size = queue.limits().first().map_or(0, |limits| limits.size);
-    let mut reader = Reader { queue };
+    let size = device_size(queue);
+    let mut device = Blocking { queue };
     foreign::identify(
         &mut |offset, len| {
             // A device's size is a multiple of the block size; whole blocks are read and cut.
             let whole = len.next_multiple_of(BLOCK_SIZE);
-            let bytes = reader
+            let bytes = device
                 .read(offset, whole)
                 .map_err(|error| Error::io(format!("reading at offset {offset}"), error))?;
             Ok(bytes.get(..len).unwrap_or(&bytes).to_vec())
@@ -205,11 +208,11 @@ pub(crate) fn load_table(
         return Err(Error::new(ErrorKind::Corrupt, "the segment table has the wrong height"));
     }
     let mut damage = Vec::new();
-    let mut reader = Reader { queue };
+    let mut device = Blocking { queue };
     let top = table.height() - 1;
     table.set(top, 0, point.table_root);
     let mut entries = vec![SegmentEntry::default(); superblock.segments as usize];
-    let limit = u64::from(superblock.segments) * u64::from(superblock.segment_blocks);
+    let limit = superblock.log_blocks();
     for level in (0..=top).rev() {
         let pointers: Vec<Pointer> = table.level(level).to_vec();
         for (index, pointer) in (0u32..).zip(pointers) {
@@ -222,7 +225,7 @@ pub(crate) fn load_table(
                 damage.push(TableDamage { level, index, pointer, got: None, error: None });
                 continue;
             }
-            let mut look = || match reader.read(offset, BLOCK_SIZE) {
+            let mut look = || match device.read(offset, BLOCK_SIZE) {
                 Ok(bytes) => match csum.of(id, &bytes) {
                     sum if sum == pointer.csum => Ok(bytes),
                     sum => Err((Some(sum), None)),
@@ -299,7 +302,7 @@ fn check_accounts(superblock: &Superblock, entries: &[SegmentEntry]) -> Result<(
     let point = &superblock.checkpoint;
     let corrupt =
         |what: String| Err(Error::new(ErrorKind::Corrupt, format!("{what}; run 'oxblock check'")));
-    if point.table_root.is_null() != point.map_root.is_null() && point.table_root.is_null() {
+    if point.table_root.is_null() && !point.map_root.is_null() {
         return corrupt("the checkpoint has a map and no segment table".into());
     }
     let live: u64 = entries.iter().map(|entry| u64::from(entry.live.get())).sum();

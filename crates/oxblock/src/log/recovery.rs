@@ -15,11 +15,12 @@ use crate::complete::apply::{Progress, apply};
 use crate::device::Buf;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::layout::BLOCK_SIZE;
-use crate::format::pointer::identity;
-use crate::format::record::{Entry, FLAG_CONTINUES, Header, Kind, claimed_blocks, decode};
+use crate::format::record::{
+    Entry, FLAG_CONTINUES, Header, Kind, claimed_blocks, decode, payload_identity,
+};
 use crate::lane::{Lane, TRIES};
 use crate::log::append::STREAMS;
-use crate::log::load::Reader;
+use crate::log::load::Blocking;
 use crate::map::Miss;
 use crate::profile;
 
@@ -190,7 +191,7 @@ impl Lane {
         opens: bool,
         windows: &mut Windows,
     ) -> Result<Option<Found>> {
-        let Some((header, entries, blocks)) = self.header_at(segment, offset, windows)? else {
+        let Some((header, entries)) = self.header_at(segment, offset, windows)? else {
             return Ok(None);
         };
         let stream = cursor.heads.get(usize::from(header.stream)).copied();
@@ -205,24 +206,23 @@ impl Lane {
         {
             return Ok(None);
         }
-        let bytes = self.bytes_at(segment, offset, blocks, windows)?;
+        let bytes = self.bytes_at(segment, offset, header.blocks(), windows)?;
         let payload = bytes.get(usize::from(header.header_blocks) * BLOCK_SIZE..).unwrap_or(&[]);
         let whole = !header.kind.has_payload()
             || payload.chunks_exact(BLOCK_SIZE).zip(&entries).all(|(data, entry)| {
-                let id = if header.kind == Kind::Map { entry.id } else { identity::data(entry.id) };
-                self.geometry.csum.of(id, data) == entry.csum
+                self.geometry.csum.of(payload_identity(header.kind, entry), data) == entry.csum
             });
         self.counters.torn_records += u64::from(!whole);
         Ok(whole.then_some(Found { header, entries, segment, opens }))
     }
 
-    /// A whole header of this volume at a place, and the blocks of its record.
+    /// A whole header of this volume at a place.
     fn header_at(
         &mut self,
         segment: u32,
         offset: u32,
         windows: &mut Windows,
-    ) -> Result<Option<(Header, Vec<Entry>, u32)>> {
+    ) -> Result<Option<(Header, Vec<Entry>)>> {
         let limit = self.segments.blocks();
         if offset >= limit {
             return Ok(None);
@@ -233,19 +233,13 @@ impl Lane {
         let Some(claimed) = claimed_blocks(self.bytes_at(segment, offset, 1, windows)?) else {
             return Ok(None);
         };
-        let claimed = u32::try_from(claimed).unwrap_or(u32::MAX);
         if offset.saturating_add(claimed) > limit {
             return Ok(None);
         }
         let bytes = self.bytes_at(segment, offset, claimed, windows)?;
         let Ok((header, entries)) = decode(bytes, addr, width, &csum) else { return Ok(None) };
-        let blocks = u32::from(header.header_blocks) + header.payload_blocks;
-        let superblock = &self.geometry.superblock;
-        let ours = header.volume == superblock.volume
-            && header.lane == superblock.lane
-            && offset.saturating_add(blocks) <= limit
-            && self.entries_in_range(&header, &entries);
-        Ok(ours.then_some((header, entries, blocks)))
+        let ours = self.geometry.owns(&header, offset) && self.entries_in_range(&header, &entries);
+        Ok(ours.then_some((header, entries)))
     }
 
     fn entries_in_range(&self, header: &Header, entries: &[Entry]) -> bool {
@@ -289,8 +283,8 @@ impl Lane {
         let mut again = true;
         loop {
             let count = (*least).max(blocks).min(self.segments.blocks() - offset);
-            let mut reader = Reader { queue: self.queue.as_mut() };
-            match reader.read(at, count as usize * BLOCK_SIZE) {
+            let mut device = Blocking { queue: self.queue.as_mut() };
+            match device.read(at, count as usize * BLOCK_SIZE) {
                 Ok(buf) => return Ok(buf),
                 Err(_) if count > blocks => *least /= 2,
                 // Nothing is decided by one failure.
@@ -315,7 +309,7 @@ impl Lane {
             self.log.opened.push_back((header.sequence, segment));
         }
         self.segments.adopt_generation(segment, header.generation);
-        let blocks = u32::from(header.header_blocks) + header.payload_blocks;
+        let blocks = header.blocks();
         self.segments.append(segment, blocks, header.sequence);
         self.log.appended += u64::from(blocks);
         self.log.retired = header.sequence;
@@ -323,7 +317,7 @@ impl Lane {
         replayed.records += 1;
         replayed.changes += u64::from(!matches!(header.kind, Kind::Map | Kind::Pad));
         replayed.bytes += u64::from(blocks) * BLOCK_SIZE as u64;
-        let payload = header.addr + u64::from(header.header_blocks);
+        let payload = header.payload_addr();
         let mut progress = Progress::default();
         loop {
             let (map, segments) = (&mut self.map, &mut self.segments);
@@ -355,7 +349,7 @@ impl Lane {
         let mut failed = None;
         for attempt in 0..TRIES {
             self.counters.second_reads += u64::from(attempt > 0);
-            match (Reader { queue: self.queue.as_mut() }).read(offset, BLOCK_SIZE) {
+            match (Blocking { queue: self.queue.as_mut() }).read(offset, BLOCK_SIZE) {
                 Ok(page) if self.node_is_good(miss, &page) => {
                     self.map.begin_fetch(miss);
                     self.map.insert(miss, &page);
@@ -378,8 +372,7 @@ impl Lane {
     fn look_for_later_life(&mut self) -> Result<()> {
         let mut windows = Windows::new(1, false);
         let heads = self.cursor().heads;
-        let reserve =
-            (0..usize::from(STREAMS)).filter_map(|ahead| self.segments.peek_reserve(ahead));
+        let reserve = self.segments.reserve().take(usize::from(STREAMS));
         let places: Vec<(u32, u32)> =
             heads.into_iter().flatten().chain(reserve.map(|segment| (segment, 0))).collect();
         for (segment, offset) in places {
@@ -473,7 +466,6 @@ impl Lane {
 
 impl Cursor {
     fn advance(&mut self, found: &Found) {
-        let blocks = u32::from(found.header.header_blocks) + found.header.payload_blocks;
         let start = match found.opens {
             true => {
                 self.taken += 1;
@@ -487,7 +479,7 @@ impl Cursor {
                 .map_or(0, |(_, offset)| offset),
         };
         if let Some(head) = self.heads.get_mut(usize::from(found.header.stream)) {
-            *head = Some((found.segment, start + blocks));
+            *head = Some((found.segment, start + found.header.blocks()));
         }
         self.sequence = found.header.sequence;
     }

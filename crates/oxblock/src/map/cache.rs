@@ -1,5 +1,7 @@
 //! The cache of nodes: index, clock eviction, dirty and frozen bookkeeping.
 
+use std::ops::Range;
+
 use hashbrown::HashMap;
 use slab::Slab;
 
@@ -90,6 +92,12 @@ impl Map {
     pub fn end_of(&self, key: Key) -> u64 {
         let shift = self.width.fanout_shift() * (u32::from(key.level) + 1);
         (key.index + 1).checked_shl(shift).unwrap_or(u64::MAX)
+    }
+
+    /// The blocks of the volume that a node covers.
+    pub fn range_of(&self, key: Key) -> Range<u64> {
+        let first = key.index.checked_sub(1).map_or(0, |index| self.end_of(Key { index, ..key }));
+        first..self.end_of(key).min(self.blocks)
     }
 
     /// Logical blocks that have content.

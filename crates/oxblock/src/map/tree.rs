@@ -23,12 +23,11 @@ impl Map {
         }
     }
 
-    /// Looks up consecutive blocks of one leaf: appends the pointers of `block..` to `out` until the leaf or `count`
-    /// ends, and returns how many.
+    /// Looks up consecutive blocks of one leaf: appends the pointers of `block..` to `out` until the leaf or `count` ends.
     ///
     /// # Errors
     /// [`Miss`] as for [`get`](Self::get); nothing is appended then.
-    pub fn get_run(&mut self, block: u64, count: u64, out: &mut Vec<Pointer>) -> Result<u64, Miss> {
+    pub fn get_run(&mut self, block: u64, count: u64, out: &mut Vec<Pointer>) -> Result<(), Miss> {
         let (key, slot) = self.leaf(block);
         let in_leaf = (1u64 << self.width.fanout_shift()) - slot as u64;
         let count = count.min(in_leaf);
@@ -42,7 +41,7 @@ impl Map {
             }
             None => out.extend(slots.map(|_| Pointer::NULL)),
         }
-        Ok(count)
+        Ok(())
     }
 
     /// The cached node of `key`, or `None` when no such node exists.

@@ -52,7 +52,7 @@ impl Lane {
                     Ok(()) if buf.is_empty() => self.complete(tag, Some(buf), Ok(())),
                     Ok(()) if aligned(offset, &buf) => {
                         let block = offset / BLOCK_BYTES;
-                        self.admit_data(Owner::Request(tag), block, buf, fua);
+                        self.admit_data(tag, block, buf, fua);
                     }
                     Ok(()) => self.start_unaligned(tag, offset, buf, fua),
                 }

@@ -54,7 +54,7 @@ impl Rmw {
 #[derive(Debug)]
 enum Deferred {
     Rmw(Rmw),
-    Data { owner: Owner, block: u64, buf: Buf, fua: bool },
+    Data { tag: u64, block: u64, buf: Buf, fua: bool },
     Range { owner: Owner, kind: Kind, blocks: Range<u64>, fua: bool },
 }
 
@@ -89,11 +89,11 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
 
 impl Lane {
     /// Whole blocks to write, unless somebody's read-modify-write is in the way.
-    pub fn admit_data(&mut self, owner: Owner, block: u64, buf: Buf, fua: bool) {
+    pub fn admit_data(&mut self, tag: u64, block: u64, buf: Buf, fua: bool) {
         if self.rmws.active.is_empty() && self.rmws.deferred.is_empty() {
-            self.enqueue_data(owner, block, buf, fua);
+            self.enqueue_data(Owner::Request(tag), block, buf, fua);
         } else {
-            self.defer(Deferred::Data { owner, block, buf, fua });
+            self.defer(Deferred::Data { tag, block, buf, fua });
         }
     }
 
@@ -183,8 +183,8 @@ impl Lane {
             progressed = true;
             match what {
                 Deferred::Rmw(rmw) => self.start_rmw(rmw),
-                Deferred::Data { owner, block, buf, fua } => {
-                    self.enqueue_data(owner, block, buf, fua);
+                Deferred::Data { tag, block, buf, fua } => {
+                    self.enqueue_data(Owner::Request(tag), block, buf, fua);
                 }
                 Deferred::Range { owner, kind, blocks, fua } => {
                     self.enqueue_range(owner, kind, blocks.start, blocks.end, fua);
@@ -290,14 +290,13 @@ impl Lane {
         while let Some(what) = self.rmws.deferred.pop_front() {
             match what {
                 Deferred::Rmw(rmw) => self.job_step_done(rmw.job, Err(error.clone())),
-                Deferred::Data { owner: Owner::Request(tag), buf, .. } => {
+                Deferred::Data { tag, buf, .. } => {
                     self.complete(tag, Some(buf), Err(error.clone()));
                 }
                 Deferred::Range { owner: Owner::Request(tag), .. } => {
                     self.complete(tag, None, Err(error.clone()));
                 }
-                Deferred::Data { owner: Owner::Job(job), .. }
-                | Deferred::Range { owner: Owner::Job(job), .. } => {
+                Deferred::Range { owner: Owner::Job(job), .. } => {
                     self.job_step_done(job, Err(error.clone()));
                 }
             }

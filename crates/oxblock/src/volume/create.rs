@@ -19,7 +19,7 @@ use crate::format::layout::{
 use crate::format::pointer::{Pointer, PointerWidth};
 use crate::format::superblock::{Checkpoint, DeviceEntry, Profile, Superblock, offsets};
 use crate::log::append::STREAMS;
-use crate::log::load::{Reader, describe_foreign, read_slots};
+use crate::log::load::{Blocking, describe_foreign, read_slots};
 use crate::log::table::Table;
 use crate::map;
 
@@ -250,7 +250,7 @@ fn check_empty(queue: &mut dyn IoQueue, path: &Path) -> Result<()> {
 
 /// A superblock is in any slot, or what was one.
 fn holds_superblock(queue: &mut dyn IoQueue) -> Result<bool> {
-    for slot in read_slots(queue)? {
+    for slot in read_slots(queue) {
         match slot.found {
             Ok(None) => {}
             Ok(Some(_)) => return Ok(true),
@@ -269,7 +269,7 @@ fn find_data(queue: &mut dyn IoQueue, path: &Path) -> Result<Option<String>> {
     let size = queue.limits().first().map_or(0, |limits| limits.size);
     let Some(extents) = Extents::of(path, size)? else { return Ok(None) };
     let step = size.div_ceil(SAMPLES).next_multiple_of(SAMPLE_BYTES);
-    let mut reader = Reader { queue };
+    let mut reader = Blocking { queue };
     let mut searched = 0;
     let mut from = 0;
     while let Some(data) = extents.next(from) {
@@ -406,7 +406,7 @@ fn smallest_device(blocks: u64) -> Option<u64> {
 /// Clears both areas, so that no older superblock is left in any slot, and writes the first one.
 fn write_areas(queue: &mut dyn IoQueue, superblock: &Superblock, size: u64) -> Result<()> {
     let failed = |error| Error::io("writing the superblock", error);
-    let mut reader = Reader { queue };
+    let mut reader = Blocking { queue };
     let area = usize::try_from(AREA_BYTES).unwrap_or(0);
     for start in [0, size - AREA_BYTES] {
         reader.write(start, Buf::new(area)).map_err(failed)?;

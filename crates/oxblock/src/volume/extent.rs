@@ -12,7 +12,7 @@ use crate::volume::poll::Volume;
 pub enum ExtentKind {
     /// Blocks that were written.
     Data,
-    /// Nobody can tell: the map node for these blocks is damaged. Reads of it fail.
+    /// Nobody can tell: the map node for these blocks is damaged, or cannot be read. Reads of it fail.
     Lost,
 }
 
@@ -63,12 +63,10 @@ impl Volume {
     }
 
     fn lost(&self, key: Key, from: u64) -> Extent {
-        let end = self.lane.map.end_of(key).min(self.lane.geometry.blocks);
-        let before = Key { level: key.level, index: key.index.wrapping_sub(1) };
-        let first = if key.index == 0 { 0 } else { self.lane.map.end_of(before) };
+        let blocks = self.lane.map.range_of(key);
         Extent {
-            start: first.max(from) * BLOCK_BYTES,
-            end: end * BLOCK_BYTES,
+            start: blocks.start.max(from) * BLOCK_BYTES,
+            end: blocks.end * BLOCK_BYTES,
             kind: ExtentKind::Lost,
         }
     }

@@ -139,9 +139,7 @@ impl Volume {
             label: superblock.label.clone(),
             size: self.size(),
             used: lane.map.mapped() * BLOCK_BYTES,
-            capacity: u64::from(superblock.segments)
-                * u64::from(superblock.segment_blocks)
-                * BLOCK_BYTES,
+            capacity: superblock.log_blocks() * BLOCK_BYTES,
             device_size: devices.iter().map(|device| device.size).sum(),
             profile: superblock.profile.name(),
             csum: superblock.csum.name(),

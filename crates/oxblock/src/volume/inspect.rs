@@ -5,10 +5,10 @@ use std::io;
 use crate::csum::Csum;
 use crate::device::{Buf, IoQueue};
 use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_HEADER, SUPERBLOCK_SIZE};
-use crate::format::pointer::{PointerWidth, identity};
-use crate::format::record::{Entry, Header, Invalid, Kind, claimed_blocks, decode};
+use crate::format::pointer::PointerWidth;
+use crate::format::record::{Entry, Header, Invalid, decode, payload_identity};
 use crate::format::superblock::{Superblock, offsets};
-use crate::log::load::{Reader, Slot};
+use crate::log::load::{Blocking, Slot};
 use crate::profile;
 
 /// The media of one lane. The queue must have nothing else in flight.
@@ -47,7 +47,7 @@ impl<'a> Media<'a> {
 
     /// Blocks of the log space; every address is below.
     pub fn limit(&self) -> u64 {
-        u64::from(self.superblock.segments) * u64::from(self.superblock.segment_blocks)
+        self.superblock.log_blocks()
     }
 
     /// Byte offset of an address on its device.
@@ -61,7 +61,7 @@ impl<'a> Media<'a> {
             return Err(io::Error::other("the address is beyond the log space"));
         }
         let offset = self.offset(addr);
-        Reader { queue: self.queue }.read(offset, blocks * BLOCK_SIZE)
+        Blocking { queue: self.queue }.read(offset, blocks * BLOCK_SIZE)
     }
 
     /// Reads and verifies the record header at `addr`.
@@ -76,7 +76,7 @@ impl<'a> Media<'a> {
     /// The checksums of a record's payload blocks as they are on the media; `None` for a block that cannot be read.
     pub fn payload(&mut self, header: &Header, entries: &[Entry]) -> Vec<Option<u128>> {
         let count = usize::try_from(header.payload_blocks).unwrap_or(0);
-        let first = header.addr + u64::from(header.header_blocks);
+        let first = header.payload_addr();
         let whole = self.read(first, count).ok();
         let csum = self.csum;
         let mut sums = Vec::with_capacity(count);
@@ -91,22 +91,6 @@ impl<'a> Media<'a> {
         }
         sums
     }
-}
-
-/// What the payload block of an entry is checksummed as.
-pub(crate) fn payload_identity(kind: Kind, entry: &Entry) -> u64 {
-    if kind == Kind::Map { entry.id } else { identity::data(entry.id) }
-}
-
-/// Whether a header may begin at the start of `bytes`, and how long it says it is.
-pub(crate) fn header_claim(bytes: &[u8]) -> Option<u32> {
-    claimed_blocks(bytes).and_then(|blocks| u32::try_from(blocks).ok())
-}
-
-/// The newest valid superblock, whatever else is wrong.
-pub(crate) fn newest(slots: &[Slot]) -> Option<&Superblock> {
-    let valid = slots.iter().filter_map(|slot| slot.found.as_ref().ok()?.as_ref());
-    valid.max_by_key(|superblock| superblock.checkpoint.generation)
 }
 
 /// What one superblock slot holds, judged against the newest.
@@ -149,6 +133,6 @@ pub(crate) fn judge(
 }
 
 fn is_blank(queue: &mut dyn IoQueue, offset: u64) -> bool {
-    let bytes = Reader { queue }.read(offset, SUPERBLOCK_SIZE);
+    let bytes = Blocking { queue }.read(offset, SUPERBLOCK_SIZE);
     bytes.is_ok_and(|bytes| crate::format::is_zero(&bytes))
 }

@@ -74,7 +74,7 @@ impl Volume {
     /// # Errors
     /// As for [`open`](Self::open).
     pub fn open_on(mut queue: Box<dyn IoQueue + Send>, options: &OpenOptions) -> Result<Self> {
-        let slots = read_slots(queue.as_mut())?;
+        let slots = read_slots(queue.as_mut());
         let superblock = choose_superblock(queue.as_mut(), &slots)?;
         superblock.features.check(!options.read_only)?;
         let mut notices: Vec<String> = slots

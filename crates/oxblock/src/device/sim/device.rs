@@ -78,17 +78,6 @@ pub(super) struct Device {
     pub(super) last_due: u64,
 }
 
-/// Bytes that an operation touches.
-pub(super) fn length(op: &Op) -> u64 {
-    match &op.action {
-        Action::Read(bufs) | Action::Write { bufs, .. } => {
-            bufs.iter().map(|buf| buf.len() as u64).sum()
-        }
-        Action::Flush => 0,
-        Action::Discard { len } => *len,
-    }
-}
-
 /// The sector at `offset` within buffers whose first byte is at `base`.
 pub(super) fn sector_of(bufs: &Bufs, base: u64, offset: u64) -> Option<&[u8]> {
     let mut at = small(offset.checked_sub(base)?);
@@ -117,7 +106,7 @@ impl Device {
 
     /// Refuses what a real device refuses: misaligned operations, and anything beyond the end.
     pub(super) fn validate(&self, op: &Op) -> io::Result<()> {
-        let len = length(op);
+        let len = op.action.bytes();
         let block = u64::from(self.config.block_size).max(SECTOR as u64);
         let aligned = |n: u64| n.is_multiple_of(block);
         let sound = match &op.action {

@@ -14,12 +14,12 @@ use rustix::io::Errno;
 
 use super::cache::Cut;
 use super::config::SimConfig;
-use super::device::{Device, Stats, flip_one, length};
+use super::device::{Device, Stats, flip_one};
 use super::digest::Digest;
 use super::fault::{Fault, FaultPlan, OpKind};
 use super::rng::Rng;
 use super::store::small;
-use crate::device::{Action, Bufs, Done, Fua, Op};
+use crate::device::{Action, Done, Fua, Op};
 
 /// Simulated nanoseconds that a `submit` or a `reap` takes, so that an engine that only polls
 /// gets on.
@@ -94,11 +94,7 @@ pub(super) fn power_lost() -> io::Error {
 
 /// The end of `op`, with its buffers.
 pub(super) fn ended(op: Op, result: io::Result<()>) -> Done {
-    let bufs = match op.action {
-        Action::Read(bufs) | Action::Write { bufs, .. } => bufs,
-        Action::Flush | Action::Discard { .. } => Bufs::new(),
-    };
-    Done { tag: op.tag, bufs, work: None, result }
+    Done { tag: op.tag, bufs: op.action.into_bufs(), work: None, result }
 }
 
 impl Machine {
@@ -189,7 +185,7 @@ impl Machine {
             lane.ready.push(ended(op, refused));
             return;
         };
-        let fault = self.plan.decide(&op, length(&op), &mut self.chance.faults);
+        let fault = self.plan.decide(&op, op.action.bytes(), &mut self.chance.faults);
         let mut takes = match &op.action {
             Action::Flush => self.chance.latency.range(device.config.flush_latency.clone()),
             _ => self.chance.latency.range(device.config.latency.clone()),
@@ -257,7 +253,7 @@ impl Machine {
         }
         let device = self.devices.get_mut(usize::from(op.device))?;
         let result = device.apply(&mut op, fault.as_ref(), upto, &mut self.chance.media);
-        let len = length(&op);
+        let len = op.action.bytes();
         match &mut op.action {
             Action::Read(bufs) => {
                 device.stats.reads += 1;

@@ -1,6 +1,6 @@
 //! What a read sees of writes that are in flight beside it: either version, sector by sector.
 
-use super::device::{length, sector_of};
+use super::device::sector_of;
 use super::fault::Fault;
 use super::machine::Machine;
 use super::store::SECTOR;
@@ -35,7 +35,7 @@ impl Machine {
             let from = flight.op.offset;
             if flight.op.device != op.device
                 || from >= range.end
-                || from + length(&flight.op) <= range.start
+                || from + flight.op.action.bytes() <= range.start
                 || matches!(
                     flight.fault,
                     Some(Fault::Fail(_) | Fault::Lost | Fault::Misdirected(_))

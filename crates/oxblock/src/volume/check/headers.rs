@@ -8,9 +8,8 @@ use hashbrown::HashMap;
 use super::Check;
 use super::report::{Finding, FindingKind};
 use crate::format::layout::BLOCK_SIZE;
-use crate::format::record::{Header, Invalid, decode};
+use crate::format::record::{Header, Invalid, claimed_blocks, decode};
 use crate::profile;
-use crate::volume::inspect::header_claim;
 
 /// Blocks of a read that looks for one header, and of one in a stretch of small records.
 const FEW: u32 = 4;
@@ -162,7 +161,7 @@ impl Check<'_, '_> {
                     }
                     self.report.headers += 1;
                     sequence = header.sequence;
-                    let blocks = u32::from(header.header_blocks) + header.payload_blocks;
+                    let blocks = header.blocks();
                     few = if blocks < SMALL { MANY } else { FEW };
                     at += blocks;
                 }
@@ -200,13 +199,10 @@ impl Check<'_, '_> {
                 _ => None,
             },
         )?;
-        let blocks = u32::from(header.header_blocks) + header.payload_blocks;
-        let ours = header.volume == geometry.superblock.volume
-            && header.lane == geometry.superblock.lane
+        let ours = geometry.owns(&header, at)
             && header.segment == segment
             && header.generation == self.lane.segments.at(segment).generation
-            && header.sequence > sequence
-            && at + blocks <= self.lane.segments.blocks();
+            && header.sequence > sequence;
         if ours { Ok(header) } else { Err(None) }
     }
 }
@@ -218,7 +214,7 @@ fn covers(start: u32, buf: &[u8], at: u32, written: u32) -> bool {
         return false;
     }
     let bytes = buf.get((at - start) as usize * BLOCK_SIZE..).unwrap_or(&[]);
-    let blocks = header_claim(bytes).unwrap_or(1);
+    let blocks = claimed_blocks(bytes).unwrap_or(1);
     // A window that begins here shows all that can be read.
     at == start || at + blocks <= end || end >= written
 }

@@ -86,7 +86,7 @@ impl Check<'_, '_> {
     pub(super) fn drain(&mut self) {
         self.flush_window();
         while !self.reads.flying.is_empty() {
-            self.pump(true);
+            self.pump();
         }
         self.tell();
     }
@@ -97,7 +97,7 @@ impl Check<'_, '_> {
         while self.reads.flying.len() >= DEPTH
             || (self.reads.bytes + len > BYTES_IN_FLIGHT && !self.reads.flying.is_empty())
         {
-            self.pump(true);
+            self.pump();
         }
         self.start(bio, len);
     }
@@ -114,10 +114,10 @@ impl Check<'_, '_> {
         self.lane.queue.submit();
     }
 
-    /// Takes in what has come back; blocks for something if asked to.
-    fn pump(&mut self, block: bool) {
+    /// Takes in what has come back; blocks until something has.
+    fn pump(&mut self) {
         let mut done = std::mem::take(&mut self.reads.done);
-        if self.lane.queue.reap(&mut done) == 0 && block {
+        if self.lane.queue.reap(&mut done) == 0 {
             self.lane.queue.wait(None);
             self.lane.queue.reap(&mut done);
         }
@@ -169,7 +169,7 @@ impl Check<'_, '_> {
 
     /// Reads one stretch of the log space and waits for it, while the reads of data go on. `None` when it cannot be read.
     pub(super) fn read_now(&mut self, addr: u64, blocks: usize) -> Option<Buf> {
-        let limit = u64::from(self.lane.segments.count()) * u64::from(self.lane.segments.blocks());
+        let limit = self.lane.geometry.superblock.log_blocks();
         if addr.saturating_add(blocks as u64) > limit {
             return None;
         }
@@ -179,11 +179,7 @@ impl Check<'_, '_> {
         self.lane.queue.push(Op { tag: SINGLE, device, offset, action });
         self.lane.queue.submit();
         loop {
-            self.pump(false);
-            if let Some(mut done) = self.reads.single.take() {
-                return done.result.ok().and_then(|()| done.bufs.pop());
-            }
-            self.pump(true);
+            self.pump();
             if let Some(mut done) = self.reads.single.take() {
                 return done.result.ok().and_then(|()| done.bufs.pop());
             }

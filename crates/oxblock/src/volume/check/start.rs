@@ -4,22 +4,22 @@ use std::io;
 
 use super::report::{CheckReport, Finding, FindingKind};
 use crate::csum::Csum;
-use crate::device::IoQueue;
+use crate::device::{IoQueue, device_size};
 use crate::error::{ErrorKind, Result};
 use crate::format::layout::{BLOCK_BYTES, SEGMENTS_PER_BLOCK, SUPERBLOCK_SIZE};
 use crate::format::pointer::{PointerWidth, identity};
-use crate::format::record::Invalid;
+use crate::format::record::{Invalid, payload_identity};
 use crate::format::segment::SegmentEntry;
 use crate::format::superblock::Superblock;
 use crate::lane::Lane;
 use crate::log::append::STREAMS;
 use crate::log::load::{
-    Slot, build_segments, choose_superblock, load_table, read_slots, supported, table_fits,
+    Slot, build_segments, explain_none, load_table, newest, read_slots, supported, table_fits,
 };
 use crate::log::segments::Segments;
 use crate::log::table::Table;
 use crate::profile;
-use crate::volume::inspect::{HeaderFault, Media, SlotState, judge, newest, payload_identity};
+use crate::volume::inspect::{HeaderFault, Media, SlotState, judge};
 use crate::volume::open::{OpenOptions, assemble};
 
 /// A lane to look at, with its log replayed.
@@ -37,10 +37,21 @@ pub(super) fn start(
     options: &OpenOptions,
     report: &mut CheckReport,
 ) -> Result<Option<Start>> {
-    let slots = read_slots(queue.as_mut())?;
+    let slots = read_slots(queue.as_mut());
     report.bytes += slots.len() as u64 * SUPERBLOCK_SIZE as u64;
     let Some(superblock) = newest(&slots).cloned() else {
-        return no_superblock(queue.as_mut(), &slots, report).map(|()| None);
+        let error = explain_none(queue.as_mut(), &slots);
+        if error.kind() != ErrorKind::Corrupt {
+            return Err(error);
+        }
+        for slot in &slots {
+            if let Err(error) = &slot.found {
+                let meaning =
+                    format!("{error}; no valid copy is left, so the volume does not open");
+                report.add(Finding::new(FindingKind::Superblock, meaning).at(slot.offset));
+            }
+        }
+        return Ok(None);
     };
     superblock.features.check(false)?;
     supported(&superblock)?;
@@ -120,26 +131,11 @@ pub(super) fn start(
 fn blank_segments(superblock: &Superblock, table: &Table) -> Segments {
     let entries = vec![SegmentEntry::default(); superblock.segments as usize];
     let mut segments = Segments::new(entries, superblock.segment_blocks.trailing_zeros());
-    let limit = u64::from(superblock.segments) << superblock.segment_blocks.trailing_zeros();
+    let limit = superblock.log_blocks();
     for addr in table.addresses().filter(|addr| *addr < limit) {
         segments.table_moved(0, addr);
     }
     segments
-}
-
-/// No slot holds a valid superblock: damage if any looks like one, an error otherwise.
-fn no_superblock(queue: &mut dyn IoQueue, slots: &[Slot], report: &mut CheckReport) -> Result<()> {
-    let Err(error) = choose_superblock(queue, slots) else { return Ok(()) };
-    if error.kind() != ErrorKind::Corrupt {
-        return Err(error);
-    }
-    for slot in slots {
-        if let Err(error) = &slot.found {
-            let meaning = format!("{error}; no valid copy is left, so the volume does not open");
-            report.add(Finding::new(FindingKind::Superblock, meaning).at(slot.offset));
-        }
-    }
-    Ok(())
 }
 
 fn check_slots(
@@ -148,7 +144,7 @@ fn check_slots(
     newest: &Superblock,
     report: &mut CheckReport,
 ) {
-    let size = queue.limits().first().map_or(0, |limits| limits.size);
+    let size = device_size(queue);
     let recorded = newest.devices.first().map_or(size, |device| device.size);
     if size < recorded {
         let meaning = format!(
@@ -252,7 +248,7 @@ fn describe_gap(lane: &mut Lane, report: &mut CheckReport) {
         if header.sequence != missing || header.epoch != superblock.checkpoint.epoch {
             continue;
         }
-        let first = header.addr + u64::from(header.header_blocks);
+        let first = header.payload_addr();
         let sums = media.payload(&header, &entries);
         for ((addr, entry), got) in (first..).zip(&entries).zip(sums) {
             if got == Some(entry.csum) {

@@ -108,10 +108,7 @@ impl Check<'_, '_> {
         self.count(miss.pointer.addr);
         let page = self.read_now(miss.pointer.addr, 1);
         let got = page.map(|page| self.lane.geometry.csum.of(miss.key.identity(), &page));
-        let blocks = self.lane.geometry.blocks;
-        let end = self.lane.map.end_of(miss.key).min(blocks);
-        let before = Key { level: miss.key.level, index: miss.key.index.wrapping_sub(1) };
-        let from = if miss.key.index == 0 { 0 } else { self.lane.map.end_of(before) };
+        let blocks = self.lane.map.range_of(miss.key);
         let meaning = if got == Some(miss.pointer.csum) {
             "it points outside the volume, so these blocks cannot be found; reads of them fail"
         } else {
@@ -119,7 +116,7 @@ impl Check<'_, '_> {
         };
         self.report.add(
             Finding::new(FindingKind::MapNode, meaning)
-                .of_blocks(from, end)
+                .of_blocks(blocks.start, blocks.end)
                 .at(profile::locate(&self.lane.geometry.superblock, miss.pointer.addr).1)
                 .values(miss.pointer.csum, got),
         );

@@ -15,8 +15,8 @@ pub use value::{Fields, Value};
 
 use crate::device::IoQueue;
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::load::{choose_superblock, read_slots};
-use crate::volume::inspect::{Media, newest};
+use crate::log::load::{explain_none, newest, read_slots};
+use crate::volume::inspect::Media;
 use crate::volume::open::{OpenOptions, open_device};
 
 /// What to show.
@@ -52,11 +52,9 @@ pub fn dump_on(
     part: Part,
     options: &OpenOptions,
 ) -> Result<Fields> {
-    let slots = read_slots(queue.as_mut())?;
+    let slots = read_slots(queue.as_mut());
     let Some(superblock) = newest(&slots).cloned() else {
-        // Says what is there instead, or what is wrong with what is.
-        choose_superblock(queue.as_mut(), &slots)?;
-        return Ok(Vec::new());
+        return Err(explain_none(queue.as_mut(), &slots));
     };
     match part {
         Part::Superblock => Ok(superblock::superblocks(queue.as_mut(), &slots, &superblock)),

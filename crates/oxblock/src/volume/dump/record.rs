@@ -22,7 +22,7 @@ pub(super) fn record(media: &mut Media<'_>, addr: u64) -> Result<Fields> {
         Error::new(kind, message)
     })?;
     let sums = media.payload(&header, &entries);
-    let first = header.addr + u64::from(header.header_blocks);
+    let first = header.payload_addr();
     let ours = header.volume == media.superblock.volume;
     let mut bad = 0_u64;
     let mut list = Vec::new();

@@ -85,9 +85,9 @@ fn chain(media: &mut Media<'_>, addr: u64, behind: u64) -> (Vec<Value>, Fields) 
             ("generation", header.generation.into()),
             ("durable", header.durable.into()),
             ("entries", header.entries.into()),
-            ("blocks", (u64::from(header.header_blocks) + u64::from(header.payload_blocks)).into()),
+            ("blocks", header.blocks().into()),
         ])));
-        at += u64::from(header.header_blocks) + u64::from(header.payload_blocks);
+        at += u64::from(header.blocks());
     };
     (records, fields([("addr", at.into()), ("why", why.into())]))
 }

@@ -1,14 +1,14 @@
 //! Superblock slots and the checkpoint.
 
 use super::value::{Fields, Value, fields, pointer, uuid};
-use crate::device::IoQueue;
+use crate::device::{IoQueue, device_size};
 use crate::format::layout::SUPERBLOCK_SIZE;
 use crate::format::superblock::{Checkpoint, Head, Superblock};
 use crate::log::load::Slot;
 use crate::volume::inspect::{SlotState, judge};
 
 pub(super) fn superblocks(queue: &mut dyn IoQueue, slots: &[Slot], newest: &Superblock) -> Fields {
-    let size = queue.limits().first().map_or(0, |limits| limits.size);
+    let size = device_size(queue);
     let recorded = newest.devices.first().map_or(size, |device| device.size);
     let mut copies = Vec::new();
     for slot in slots {
