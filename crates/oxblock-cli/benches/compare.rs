@@ -102,7 +102,7 @@ fn compare(file: &Path, options: &Options) -> Result<()> {
     );
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     for cell in CELLS.iter().filter(|cell| wanted(&format!("{} {}", cell.name, cell.depth))) {
-        let job = job(cell, options.seconds);
+        let job = job(cell, RANGE, options.seconds);
         let (mut raw, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..options.rounds {
             raw.push(fio(file, &job)?);
@@ -129,11 +129,11 @@ fn aged(file: &Path, options: &Options) -> Result<()> {
     for depth in [1, 16] {
         let cell = Cell { name: "", rw: "randwrite", bs: "4k", depth };
         let range = SIZE / 10 * 8 / (1 << 20) * (1 << 20);
-        let with_range = |job: String| job.replace("size=1g", &format!("size={range}"));
+        let job = job(&cell, range, options.seconds);
         let (mut fresh, mut aged) = (Vec::new(), Vec::new());
         for _ in 0..options.rounds {
             create(file, VOLUME)?;
-            fresh.push(run(file, &with_range(job(&cell, options.seconds)))?);
+            fresh.push(run(file, &job)?);
             let small = file.with_extension("aged");
             prefill(&small, oxblock::volume::required_size(SIZE)?)?;
             create(&small, SIZE)?;
@@ -142,7 +142,7 @@ fn aged(file: &Path, options: &Options) -> Result<()> {
                 "[age]\nrw=randwrite\nbs=64k\niodepth=16\nsize={range}\nloops=3\nioengine=io_uring\n"
             );
             run(&small, &overwrite)?;
-            aged.push(run(&small, &with_range(job(&cell, options.seconds)))?);
+            aged.push(run(&small, &job)?);
             std::fs::remove_file(&small)?;
         }
         let (fresh, aged) = (median(&mut fresh), median(&mut aged));
@@ -168,9 +168,10 @@ fn print_line(name: &str, depth: u32, raw: Outcome, ours: Outcome) {
     );
 }
 
-fn job(cell: &Cell, seconds: f64) -> String {
+/// The job of a cell on the first `size` bytes.
+fn job(cell: &Cell, size: u64, seconds: f64) -> String {
     format!(
-        "[cell]\nrw={}\nbs={}\niodepth={}\nsize=1g\nnorandommap\nrandrepeat=0\ntime_based\nruntime={}ms\ndirect=1\nioengine=io_uring\n",
+        "[cell]\nrw={}\nbs={}\niodepth={}\nsize={size}\nnorandommap\nrandrepeat=0\ntime_based\nruntime={}ms\ndirect=1\nioengine=io_uring\n",
         cell.rw,
         cell.bs,
         cell.depth,

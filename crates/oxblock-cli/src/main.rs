@@ -7,6 +7,7 @@
 
 mod commands;
 mod engine;
+mod interrupt;
 mod output;
 mod progress;
 mod report_file;
@@ -24,7 +25,7 @@ use crate::output::{Exit, note};
 /// A checksummed, crash-consistent block volume at the speed of direct I/O.
 ///
 /// A volume lives on devices: files or block devices. Every command that takes devices takes all devices of the volume.
-/// Sizes are bytes, or numbers with K, M, G, T or P (powers of 1024). Exit status: 0 all well, 1 the operation failed,
+/// Sizes are bytes, or numbers with K, M, G, T, P or E (powers of 1024). Exit status: 0 all well, 1 the operation failed,
 /// 2 the arguments make no sense, 3 damage was found.
 #[derive(Parser)]
 #[command(name = "oxblock", version, propagate_version = true)]
@@ -77,6 +78,8 @@ mod tests {
             "oxblock run job.fio disk.ox --target raw",
             "oxblock bench",
             "oxblock bench crc --quick --json",
+            "oxblock dump segment 3 disk.ox --map-cache 1M --device-call ring",
+            "oxblock info disk.ox --map-cache 256K",
         ] {
             assert!(parses(line), "{line}");
         }
@@ -95,6 +98,8 @@ mod tests {
             "oxblock dump segment disk.ox",
             "oxblock bench nothing",
             "oxblock run job.fio",
+            "oxblock info disk.ox --map-cache 252K",
+            "oxblock create a --size 1.1K",
         ] {
             assert!(!parses(line), "{line}");
         }

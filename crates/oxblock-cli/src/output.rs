@@ -7,8 +7,9 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use oxblock::error::{Error, ErrorKind};
 use oxblock_fio::JobError;
 use serde::Serialize;
@@ -82,16 +83,24 @@ fn json(report: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string_pretty(&Versioned { version: VERSION, report })?)
 }
 
+/// A time as reports have it.
+pub fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Prints `report` as JSON.
 pub fn print_json(report: &impl Serialize) -> Result<()> {
     print(&json(report)?)
 }
 
-/// Prints one line, or several, to standard output. A reader that has gone away is an error, not a panic.
+/// Prints one line, or several, to standard output. A reader that has gone away, such as `head`, has seen what it wanted:
+/// the work is done all the same, and the exit status says how it went.
 pub fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{text}")?;
-    Ok(stdout.flush()?)
+    match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.context("write to standard output"),
+    }
 }
 
 /// Says something to the user beside the result: a notice, a damaged block.

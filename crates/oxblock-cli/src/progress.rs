@@ -12,13 +12,8 @@ use crate::size::human;
 /// Seconds between two plain lines.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// The progress of one piece of work, counted in bytes.
-pub struct Progress {
-    what: &'static str,
-    total: Option<u64>,
-    start: Instant,
-    shown: Shown,
-}
+/// Where progress is shown, whatever it is the progress of.
+pub struct Display(Shown);
 
 enum Shown {
     Bar(ProgressBar),
@@ -26,45 +21,87 @@ enum Shown {
     Nothing,
 }
 
+impl Display {
+    /// A display that is `bar` on a terminal. With `quiet` it shows nothing.
+    pub fn new(bar: impl FnOnce() -> ProgressBar, quiet: bool) -> Self {
+        Self(if quiet {
+            Shown::Nothing
+        } else if std::io::stderr().is_terminal() {
+            Shown::Bar(bar())
+        } else {
+            Shown::Lines { last: Instant::now() }
+        })
+    }
+
+    /// It is time to show something: always on a terminal, every few seconds otherwise.
+    pub fn is_due(&self) -> bool {
+        match &self.0 {
+            Shown::Bar(_) => true,
+            Shown::Lines { last } => last.elapsed() >= EVERY,
+            Shown::Nothing => false,
+        }
+    }
+
+    /// Shows `text`, as the bar's message where there is one.
+    pub fn show(&mut self, text: String) {
+        match &mut self.0 {
+            Shown::Bar(bar) => bar.set_message(text),
+            Shown::Lines { last } => {
+                *last = Instant::now();
+                note(&text);
+            }
+            Shown::Nothing => {}
+        }
+    }
+
+    /// Says `text` without tearing the bar.
+    fn say(&self, text: &str) {
+        match &self.0 {
+            Shown::Bar(bar) => bar.suspend(|| note(text)),
+            Shown::Lines { .. } | Shown::Nothing => note(text),
+        }
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        if let Shown::Bar(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The progress of one piece of work, counted in bytes.
+pub struct Progress {
+    what: &'static str,
+    total: Option<u64>,
+    start: Instant,
+    display: Display,
+}
+
 impl Progress {
     /// Starts to show `what` ("import"), over `total` bytes when that is known.
     pub fn new(what: &'static str, total: Option<u64>, quiet: bool) -> Self {
-        let start = Instant::now();
-        let shown = if quiet {
-            Shown::Nothing
-        } else if std::io::stderr().is_terminal() {
-            Shown::Bar(bar(what, total))
-        } else {
-            Shown::Lines { last: start }
-        };
-        Self { what, total, start, shown }
+        let display = Display::new(|| bar(what, total), quiet);
+        Self { what, total, start: Instant::now(), display }
     }
 
     /// `done` bytes are behind us.
     pub fn set(&mut self, done: u64) {
-        match &mut self.shown {
-            Shown::Bar(bar) => bar.set_position(done),
-            Shown::Lines { last } if last.elapsed() >= EVERY => {
-                *last = Instant::now();
-                note(&line(self.what, done, self.total, self.start.elapsed()));
-            }
-            Shown::Lines { .. } | Shown::Nothing => {}
+        if let Shown::Bar(bar) = &self.display.0 {
+            bar.set_position(done);
+        } else if self.display.is_due() {
+            self.display.show(line(self.what, done, self.total, self.start.elapsed()));
         }
     }
 
     /// Says `text` without tearing the bar.
     pub fn say(&self, text: &str) {
-        match &self.shown {
-            Shown::Bar(bar) => bar.suspend(|| note(text)),
-            _ => note(text),
-        }
+        self.display.say(text);
     }
 
     /// Removes the bar and returns how long the work took.
     pub fn finish(self) -> Duration {
-        if let Shown::Bar(bar) = &self.shown {
-            bar.finish_and_clear();
-        }
         self.start.elapsed()
     }
 }

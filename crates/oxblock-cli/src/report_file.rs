@@ -1,26 +1,32 @@
 //! Where a report goes that has a file: the file appears, or is replaced, only when the report is complete.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use oxblock::format::layout::SUPERBLOCK_MAGIC;
+use oxblock::device::sync_folder;
+use oxblock::format::layout::{SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE};
 use rustix::fs::{major, minor};
 
 use crate::same::{is_same, metadata_of};
 
-/// Where the copies of a superblock can be that a volume is known by.
-const SUPERBLOCKS: [u64; 2] = [0, 16384];
+/// Where the copies of a superblock can be that a volume is known by: the slots of the first lane.
+const SUPERBLOCKS: [u64; 2] = [0, SUPERBLOCK_SIZE as u64];
 
-/// The place of a report. Dropped unwritten, it leaves everything as it was.
+/// The place of a report. Until it is written, nothing is there that was not there before.
 pub struct ReportFile {
     /// As the user named it.
     name: PathBuf,
-    file: File,
-    /// The temporary file, and what it shall be called; none for what cannot be replaced, such as a pipe.
-    rename: Option<(PathBuf, PathBuf)>,
+    place: Place,
+}
+
+enum Place {
+    /// What cannot be replaced, such as a pipe.
+    Open(File),
+    /// A file by its real name, and the permissions of the one that is there.
+    File { real: PathBuf, permissions: Option<Permissions> },
 }
 
 impl ReportFile {
@@ -33,7 +39,8 @@ impl ReportFile {
                 if name.is_symlink() {
                     bail!("{shown} is a link to something that does not exist");
                 }
-                return Self::beside(name, name.to_owned());
+                try_beside(name)?;
+                return Ok(Self::file(name, name.to_owned(), None));
             }
             Err(error) => return Err(error).with_context(|| shown.to_string()),
         };
@@ -60,7 +67,7 @@ impl ReportFile {
         if !kind.is_file() {
             let file = OpenOptions::new().write(true).open(name);
             let file = file.with_context(|| format!("open {shown}"))?;
-            return Ok(Self { name: name.to_owned(), file, rename: None });
+            return Ok(Self { name: name.to_owned(), place: Place::Open(file) });
         }
         // To be replaced only by who may write to it.
         let file = OpenOptions::new().read(true).write(true).open(name);
@@ -69,41 +76,59 @@ impl ReportFile {
             bail!("{shown} is an oxblock volume; --output does not overwrite one");
         }
         let real = std::fs::canonicalize(name).with_context(|| shown.to_string())?;
-        let made = Self::beside(name, real)?;
-        made.file.set_permissions(metadata.permissions()).with_context(|| shown.to_string())?;
-        Ok(made)
+        try_beside(&real)?;
+        Ok(Self::file(name, real, Some(metadata.permissions())))
     }
 
-    /// A temporary file in the folder of `real`.
-    fn beside(name: &Path, real: PathBuf) -> Result<Self> {
-        let mut temporary = real.clone().into_os_string();
-        temporary.push(format!(".{}.tmp", std::process::id()));
-        let temporary = PathBuf::from(temporary);
-        let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
-        let file = file.with_context(|| format!("create {}", temporary.display()))?;
-        Ok(Self { name: name.to_owned(), file, rename: Some((temporary, real)) })
+    fn file(name: &Path, real: PathBuf, permissions: Option<Permissions>) -> Self {
+        Self { name: name.to_owned(), place: Place::File { real, permissions } }
     }
 
     /// Writes the report and puts it in its place.
-    pub fn write(mut self, text: &str) -> Result<()> {
-        let written = writeln!(self.file, "{text}");
-        written.with_context(|| format!("write {}", self.name.display()))?;
-        if let Some((temporary, real)) = &self.rename {
-            let renamed = std::fs::rename(temporary, real);
-            renamed.with_context(|| format!("create {}", self.name.display()))?;
-            self.rename = None;
-        }
-        Ok(())
+    pub fn write(self, text: &str) -> Result<()> {
+        let written = match self.place {
+            Place::Open(mut file) => writeln!(file, "{text}"),
+            Place::File { real, permissions } => replace(&real, permissions, text),
+        };
+        written.with_context(|| format!("write {}", self.name.display()))
     }
 }
 
-impl Drop for ReportFile {
-    fn drop(&mut self) {
-        if let Some((temporary, _)) = &self.rename {
-            // The command has failed already, and says so.
-            std::fs::remove_file(temporary).ok();
-        }
+/// The name under which a report is written before it takes the place of `real`.
+fn temporary(real: &Path) -> PathBuf {
+    let mut name = real.to_owned().into_os_string();
+    name.push(format!(".{}.tmp", std::process::id()));
+    PathBuf::from(name)
+}
+
+fn create(temporary: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(temporary)
+}
+
+/// Proves, before the work for the report is done, that its folder takes a file.
+fn try_beside(real: &Path) -> Result<()> {
+    let temporary = temporary(real);
+    let name = || format!("create {}", temporary.display());
+    create(&temporary).with_context(name)?;
+    std::fs::remove_file(&temporary).with_context(|| format!("remove {}", temporary.display()))
+}
+
+/// Puts a file with `text` in the place of `real`, durably, or leaves everything as it was.
+fn replace(real: &Path, permissions: Option<Permissions>, text: &str) -> io::Result<()> {
+    let temporary = temporary(real);
+    let mut file = create(&temporary)?;
+    let fill = || {
+        permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions))?;
+        writeln!(file, "{text}")?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, real)
+    };
+    if let Err(error) = fill() {
+        // The first error is the one to tell.
+        std::fs::remove_file(&temporary).ok();
+        return Err(error);
     }
+    sync_folder(real)
 }
 
 /// What `input` is: the job file comes first, the devices follow.

@@ -7,12 +7,13 @@
 const UNITS: [(char, u32); 6] = [('K', 10), ('M', 20), ('G', 30), ('T', 40), ('P', 50), ('E', 60)];
 
 /// A size in bytes from `4096`, `4K`, `1M`, `10G`, `1.5T` or `4KiB`. A fraction that does not come out whole is cut to
-/// whole blocks of 4096 bytes.
+/// whole blocks of 4096 bytes, and refused where that would leave none.
 ///
 /// # Errors
 /// A sentence that says what is wrong with `text`.
 pub fn parse(text: &str) -> Result<u64, String> {
-    let bad = || format!("'{text}' is not a size (write bytes, or a number with K, M, G, T or P)");
+    let bad =
+        || format!("'{text}' is not a size (write bytes, or a number with K, M, G, T, P or E)");
     let trimmed = text.trim();
     let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at_checked(end).ok_or_else(bad)?;
@@ -30,11 +31,13 @@ pub fn parse(text: &str) -> Result<u64, String> {
         let scale = 10_u128.pow(digits);
         let scaled = parts << shift;
         let exact = scaled.is_multiple_of(scale);
-        if shift == 0 && !exact {
-            return Err(format!("'{text}' is not a whole number of bytes"));
-        }
         bytes = bytes.and_then(|bytes| bytes.checked_add(scaled / scale));
-        bytes = bytes.map(|bytes| if exact { bytes } else { bytes & !4095 });
+        if !exact {
+            bytes = bytes.map(|bytes| bytes & !4095);
+            if shift == 0 || bytes == Some(0) {
+                return Err(format!("'{text}' is not a whole number of bytes"));
+            }
+        }
     }
     bytes.and_then(|bytes| u64::try_from(bytes).ok()).ok_or_else(too_large)
 }
@@ -96,6 +99,7 @@ mod tests {
             ("15E", 15 << 60),
             // 1181116006.4 bytes, cut to whole blocks.
             ("1.1G", 1_181_114_368),
+            ("4.1K", 4096),
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
@@ -105,7 +109,7 @@ mod tests {
     fn what_is_not_a_size_is_refused_with_its_text() {
         for text in [
             "", "G", "x", "1X", "1KB", "-1", "1.", ".5G", "1..5G", "1.5.5G", "1e9", "4 K K",
-            "0.3B", "1,5G",
+            "0.3B", "5000.5", "1,5G", "1.1K", "3.9K", "0.0001M",
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(&format!("'{text}'")), "{text}: {error}");

@@ -1,5 +1,5 @@
 //! Job files on a volume and on the bare device.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 
@@ -205,7 +205,11 @@ fn an_export_spares_what_another_process_has_locked() {
     let user = fs::File::open(&dest).unwrap();
     user.lock_shared().unwrap();
     let ran = oxblock(["export", arg(&device), arg(&dest), "--force"]).ended(1);
-    assert!(ran.stderr.contains("is in use by another process"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains(&format!("is in use by pid {}", std::process::id())),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(fs::read(&dest).unwrap(), b"precious");
 }
 
@@ -222,4 +226,80 @@ fn names_that_are_not_text_are_no_panic() {
     oxblock(with(&["info"], &["--json"])).ended(0).json();
     oxblock(with(&["import", "/dev/null"], &["--json"])).ended(0).json();
     oxblock(with(&["check"], &["--json"])).ended(0).json();
+    // Nor when there is something to say about the device.
+    let mut bytes = fs::read(&device).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&device, bytes).unwrap();
+    let report = oxblock(with(&["check"], &["--json"])).ended(3).json();
+    assert!(report["findings"][0]["device"].as_str().unwrap().contains("disk"), "{report}");
+}
+
+#[test]
+fn a_reader_that_goes_away_changes_no_verdict() {
+    let (folder, device, _job) = volume_and_job();
+    let unread = |args: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        command(args).stdout(writer).output().unwrap()
+    };
+    assert_eq!(unread(&["check", arg(&device)]).status.code(), Some(0));
+    let mut bytes = fs::read(&device).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&device, bytes).unwrap();
+    assert_eq!(unread(&["check", arg(&device), "--json"]).status.code(), Some(3));
+    // Here what was asked for is not done.
+    let output = unread(&["export", arg(&device), "-"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    drop(folder);
+}
+
+/// Waits until a process has locked its device, without touching the device.
+fn wait_for_lock(pid: u32) {
+    let held = format!(" {pid} ");
+    for _ in 0..2000 {
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        if locks.lines().any(|line| line.contains("FLOCK") && line.contains(&held)) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("pid {pid} has locked nothing");
+}
+
+#[test]
+fn an_interrupted_run_reports_and_closes_the_volume() {
+    let (folder, device, job) = volume_and_job();
+    fs::write(&job, "[w]\nrw=randwrite\nbs=4k\ntime_based\nruntime=100\n").unwrap();
+    let out = folder.path().join("out");
+    let child = command(["run", arg(&job), arg(&device), "--output", arg(&out)])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_lock(child.id());
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"), "{output:?}");
+    assert!(fs::read_to_string(&out).unwrap().contains("w: (groupid=0"));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "a temporary file was left");
+    let info = oxblock(["info", arg(&device), "--json"]).ended(0).json();
+    assert_eq!(info["clean"], true);
+}
+
+#[test]
+fn a_killed_run_leaves_no_temporary_report() {
+    let (folder, device, job) = volume_and_job();
+    fs::write(&job, "[w]\nrw=randwrite\nbs=4k\ntime_based\nruntime=100\n").unwrap();
+    let out = folder.path().join("out");
+    let mut child = command(["run", arg(&job), arg(&device), "--output", arg(&out)])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for_lock(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "a temporary file was left");
 }

@@ -24,4 +24,4 @@ pub use jobfile::{JobError, JobFile, JobOptions, option_listing, parse};
 pub use report::Report;
 pub use run::verify::Mismatch;
 pub use run::{Durable, Progress, RunOptions, VerifyReport, run, verify_only};
-pub use target::{MemoryTarget, NullTarget, RawTarget, Target, VolumeTarget};
+pub use target::{NullTarget, RawTarget, Target, VolumeTarget};

@@ -51,6 +51,10 @@ impl IoQueue for Device {
         self.pushed.push(op);
     }
 
+    fn run(&mut self, _job: oxblock::device::Job) {
+        unreachable!("the bare target computes nothing");
+    }
+
     fn submit(&mut self) {
         for Op { tag, offset, action, .. } in self.pushed.drain(..) {
             let mut at = offset as usize;
@@ -84,7 +88,7 @@ impl IoQueue for Device {
                     (Default::default(), Ok(()))
                 }
             };
-            self.done.push(Done { tag, bufs, result });
+            self.done.push(Done { tag, bufs, work: None, result });
         }
     }
 

@@ -38,6 +38,10 @@ coverage! {
     runs: "runs",
     /// Lives: openings for use.
     lives: "lives",
+    /// Lives on a device whose small reads are cheap.
+    cheap_reads: "lives on a device with cheap reads",
+    /// Lives on a device that works beside the engine.
+    works_beside: "lives on a device that works beside",
     /// Requests completed.
     requests: "requests",
     /// Device operations.

@@ -82,6 +82,16 @@ pub struct Block {
     pub poisoned: bool,
 }
 
+impl Block {
+    /// The base has `bytes` from byte `at` of the block on.
+    pub fn base_has(&self, at: usize, bytes: &[u8]) -> bool {
+        match &self.base {
+            Some(base) => base.get(at..at + bytes.len()) == Some(bytes),
+            None => content::is_zero(bytes),
+        }
+    }
+}
+
 /// A stretch of a block that no write touches in part, and what it may hold.
 #[derive(Debug, Clone)]
 pub struct Region {

@@ -78,6 +78,8 @@ impl World {
             match self.open(false, rollback) {
                 Ok(()) => {
                     self.coverage.lives += 1;
+                    self.coverage.cheap_reads += u64::from(self.plan.cheap_reads);
+                    self.coverage.works_beside += u64::from(self.plan.works_beside);
                     self.verify()?;
                     self.disk.set_faults(faults);
                     return Ok(Fate::On);
@@ -189,38 +191,34 @@ impl World {
     /// # Errors
     /// It cannot be closed, and the device is sound.
     pub fn close(&mut self) -> Result<(), Violation> {
-        self.gather_counters();
-        self.pending.clear();
-        let Some(volume) = self.volume.take() else { return Ok(()) };
-        let closed = volume.close();
-        self.log(|| format!("close: {closed:?}"));
+        let Some(closed) = self.close_volume() else { return Ok(()) };
         match closed {
             Ok(()) => {
                 self.coverage.closes += 1;
                 self.model.closed(true);
                 Ok(())
             }
-            Err(error) if self.plan.trouble == Trouble::Errors => {
+            Err(_) if self.plan.trouble == Trouble::Errors => {
                 self.coverage.latches += 1;
-                drop(error);
                 self.end_latched()
             }
-            Err(error) if self.plan.trouble == Trouble::Silent => {
-                drop(error);
-                Ok(())
-            }
-            Err(_) if self.disk.is_off() => Ok(()),
+            Err(_) if self.plan.trouble == Trouble::Silent || self.disk.is_off() => Ok(()),
             Err(error) => Err(format!("close failed ({:?}): {error}", error.kind())),
         }
     }
 
-    fn close_into_cut(&mut self) -> Result<(), Violation> {
+    /// Closes the volume and says how that went; `None` when none is open.
+    fn close_volume(&mut self) -> Option<oxblock::Result<()>> {
         self.gather_counters();
-        let busy = !self.pending.is_empty();
         self.pending.clear();
-        let Some(volume) = self.volume.take() else { return Ok(()) };
-        let closed = volume.close();
-        self.log(|| format!("close into a cut: {closed:?}, off {}", self.disk.is_off()));
+        let closed = self.volume.take()?.close();
+        self.log(|| format!("close: {closed:?}, off {}", self.disk.is_off()));
+        Some(closed)
+    }
+
+    fn close_into_cut(&mut self) -> Result<(), Violation> {
+        let busy = !self.pending.is_empty();
+        let Some(closed) = self.close_volume() else { return Ok(()) };
         if closed.is_ok() && !self.disk.is_off() {
             self.coverage.closes += 1;
             self.model.closed(true);

@@ -23,8 +23,6 @@ pub struct Model {
     open_zeroes: Vec<usize>,
     /// Everything acknowledged before this moment is durable.
     durable: Moment,
-    /// FUA writes that were acknowledged.
-    fua: Vec<usize>,
     /// Durability cannot be demanded: the device lies.
     pub lenient: bool,
     /// Blocks compared.
@@ -92,10 +90,31 @@ impl Model {
         (place, id)
     }
 
+    /// The write at `place`.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a place that is not there is a fault of the model, and must show"
+    )]
+    fn write(&self, place: usize) -> &Write {
+        &self.writes[place]
+    }
+
+    /// As [`write`](Self::write).
+    #[expect(clippy::indexing_slicing, reason = "as above")]
+    fn write_mut(&mut self, place: usize) -> &mut Write {
+        &mut self.writes[place]
+    }
+
+    /// The writes since the base of `block`, with their places, in the order in which they were handed over.
+    fn writes_of(&self, block: &Block) -> impl Iterator<Item = (usize, &Write)> {
+        block.writes.iter().map(|place| (*place, self.write(*place)))
+    }
+
     fn zeroes_over(&self, block: u64) -> Vec<usize> {
         let (from, to) = (block * BLOCK, (block + 1) * BLOCK);
         let over = |place: &&usize| {
-            self.writes.get(**place).is_some_and(|write| write.from < to && from < write.to)
+            let write = self.write(**place);
+            write.from < to && from < write.to
         };
         self.open_zeroes.iter().filter(over).copied().collect()
     }
@@ -104,12 +123,7 @@ impl Model {
     pub fn acked(&mut self, place: usize) {
         let now = self.tick();
         self.open_zeroes.retain(|open| *open != place);
-        if let Some(write) = self.writes.get_mut(place) {
-            write.acked = Some(now);
-            if write.fua {
-                self.fua.push(place);
-            }
-        }
+        self.write_mut(place).acked = Some(now);
     }
 
     /// A flush that was handed over at `submitted` is acknowledged. `oldest` is when the oldest read under way began.
@@ -122,13 +136,13 @@ impl Model {
     /// Everything acknowledged so far is durable: the volume was closed. With `all`, so is what was under way; when the
     /// power failed meanwhile, that may have failed for itself.
     pub fn closed(&mut self, all: bool) {
-        let now = self.tick();
         for place in 0..self.writes.len() {
-            if all && self.writes.get(place).is_some_and(|write| write.acked.is_none()) {
+            if all && self.write(place).acked.is_none() {
                 self.acked(place);
             }
         }
-        self.durable = self.durable.max(now).max(self.now + 1);
+        // Behind everything that was acknowledged.
+        self.durable = self.tick();
     }
 
     /// Folds histories into bases where all writes are durable, in a certain order, and older than `limit`.
@@ -136,30 +150,24 @@ impl Model {
         if self.lenient {
             return;
         }
-        let writes = &self.writes;
-        for (at, block) in &mut self.blocks {
-            if block.writes.is_empty() {
-                continue;
-            }
+        let mut blocks = std::mem::take(&mut self.blocks);
+        for (at, block) in &mut blocks {
             let mut last: Moment = 0;
-            let settled = block.writes.iter().all(|place| {
-                let Some(write) = writes.get(*place) else { return false };
+            let settled = self.writes_of(block).all(|(_, write)| {
                 let ordered = write.submitted > last;
                 let Some(acked) = write.acked else { return false };
                 last = acked;
                 ordered && acked < limit
             });
-            if settled {
+            if settled && !block.writes.is_empty() {
                 let mut bytes =
                     block.base.take().unwrap_or_else(|| vec![0; BLOCK_LEN].into_boxed_slice());
-                for place in block.writes.drain(..) {
-                    if let Some(write) = writes.get(place) {
-                        write.apply(*at, &mut bytes);
-                    }
-                }
+                self.writes_of(block).for_each(|(_, write)| write.apply(*at, &mut bytes));
+                block.writes.clear();
                 block.base = Some(bytes);
             }
         }
+        self.blocks = blocks;
     }
 
     /// Blocks that are, or may be, anything but zero, as ranges.
@@ -179,11 +187,7 @@ impl Model {
         let end = start + bytes.len() as u64;
         let skip = small(start - at * BLOCK);
         let mut cuts = vec![start, end];
-        let over: Vec<(usize, &Write)> = block
-            .writes
-            .iter()
-            .filter_map(|place| Some((*place, self.writes.get(*place)?)))
-            .collect();
+        let over: Vec<(usize, &Write)> = self.writes_of(block).collect();
         for (_, write) in &over {
             cuts.push(write.from.clamp(start, end));
             cuts.push(write.to.clamp(start, end));
@@ -195,10 +199,7 @@ impl Model {
             .map(|(from, to)| {
                 let within = small(from - start)..small(to - start);
                 let part = bytes.get(within.clone()).unwrap_or(&[]);
-                let base = match &block.base {
-                    Some(base) => base.get(skip + within.start..skip + within.end) == Some(part),
-                    None => is_zero(part),
-                };
+                let base = block.base_has(skip + within.start, part);
                 let writers = over
                     .iter()
                     .filter(|(_, write)| write.covers(*from, *to) && write.matches(*from, part))
@@ -220,22 +221,18 @@ impl Model {
         if !region.base && region.writers.is_empty() {
             return Err(format!("{place}: content that nobody wrote; {}", self.explain(block)));
         }
-        let musts: Vec<(usize, &Write)> = block
-            .writes
-            .iter()
-            .filter_map(|at| Some((*at, self.writes.get(*at)?)))
+        let musts: Vec<(usize, &Write)> = self
+            .writes_of(block)
             .filter(|(at, write)| write.covers(region.from, region.to) && must(*at, write))
             .collect();
         let legal_writer = |at: &usize| {
-            self.writes.get(*at).is_some_and(|seen| {
-                !musts.iter().any(|(other, write)| other != at && seen.before(write))
-            })
+            let seen = self.write(*at);
+            !musts.iter().any(|(other, write)| other != at && seen.before(write))
         };
         if region.writers.iter().any(legal_writer) || (region.base && musts.is_empty()) {
             return Ok(());
         }
-        let seen: Vec<u64> =
-            region.writers.iter().filter_map(|at| Some(self.writes.get(*at)?.id)).collect();
+        let seen: Vec<u64> = region.writers.iter().map(|at| self.write(*at).id).collect();
         let over: Vec<u64> = musts.iter().map(|(_, write)| write.id).collect();
         Err(format!(
             "{place}: old content (of writes {seen:?}{}), though writes {over:?} must be there; {}",
@@ -245,11 +242,9 @@ impl Model {
     }
 
     fn explain(&self, block: &Block) -> String {
-        let list: Vec<String> = block
-            .writes
-            .iter()
-            .filter_map(|place| self.writes.get(*place))
-            .map(|write| {
+        let list: Vec<String> = self
+            .writes_of(block)
+            .map(|(_, write)| {
                 format!(
                     "{}{:?} {}..{} at {}..{:?}{}",
                     write.id,
@@ -278,11 +273,9 @@ impl Model {
     ) -> Result<(), Violation> {
         self.checked += 1;
         let Some(block) = self.blocks.get(&at) else {
-            let sound = is_zero(bytes);
-            return if sound {
-                Ok(())
-            } else {
-                Err(format!("block {at}: never written, not zero"))
+            return match is_zero(bytes) {
+                true => Ok(()),
+                false => Err(format!("block {at}: never written, not zero")),
             };
         };
         if block.poisoned {
@@ -291,14 +284,9 @@ impl Model {
         let start = at * BLOCK;
         let skip = small(from - start);
         if block.writes.is_empty() {
-            let sound = match &block.base {
-                Some(base) => base.get(skip..skip + bytes.len()) == Some(bytes),
-                None => is_zero(bytes),
-            };
-            return if sound {
-                Ok(())
-            } else {
-                Err(format!("block {at}: not what was settled there"))
+            return match block.base_has(skip, bytes) {
+                true => Ok(()),
+                false => Err(format!("block {at}: not what was settled there")),
             };
         }
         let must = |_: usize, write: &Write| write.acked.is_some_and(|acked| acked < submitted);
@@ -333,8 +321,8 @@ impl Model {
                 Some(block) if !block.writes.is_empty() => {
                     attributed.push((*at, self.regions(*at, block, *at * BLOCK, bytes)));
                 }
-                Some(Block { base: Some(base), .. }) if **base == **bytes => {}
-                Some(Block { base: None, .. }) | None if is_zero(bytes) => {}
+                Some(block) if block.base_has(0, bytes) => {}
+                None if is_zero(bytes) => {}
                 _ => return Err(format!("block {at}: not what was settled there")),
             }
         }
@@ -347,21 +335,18 @@ impl Model {
 
     fn check_prefix(&mut self, attributed: &[(u64, Vec<Region>)]) -> Result<(), Violation> {
         let mut present: HashSet<usize> = HashSet::new();
-        if !self.lenient {
-            present.extend(&self.fua);
-        }
+        // A device that lies keeps no FUA write, so none can be demanded.
+        let kept = |write: &Write| write.fua && write.acked.is_some() && !self.lenient;
+        present.extend((0..).zip(&self.writes).filter(|(_, write)| kept(write)).map(|(at, _)| at));
         for region in attributed.iter().flat_map(|(_, regions)| regions) {
             present.extend(region.certain());
         }
         let demanded = if self.lenient { 0 } else { self.durable };
-        let reach = present
-            .iter()
-            .filter_map(|place| Some(self.writes.get(*place)?.submitted))
-            .fold(demanded, Moment::max);
+        let reach =
+            present.iter().map(|place| self.write(*place).submitted).fold(demanded, Moment::max);
         let must = |place: usize, write: &Write| {
             write.acked.is_some_and(|acked| acked < reach)
-                || (present.contains(&place)
-                    && (write.atomic || self.fua.contains(&place) && !self.lenient))
+                || (present.contains(&place) && (write.atomic || kept(write)))
         };
         for (at, regions) in attributed {
             let Some(block) = self.blocks.get(at) else { continue };
@@ -389,23 +374,19 @@ impl Model {
         for (at, regions) in attributed {
             let Some(block) = self.blocks.get(at) else { continue };
             for region in regions {
-                let Some(top) = region.certain() else { continue };
-                for below in &block.writes {
-                    let covers = self
-                        .writes
-                        .get(*below)
-                        .is_some_and(|write| write.atomic && write.covers(region.from, region.to));
-                    let atomic = self.writes.get(top).is_some_and(|write| write.atomic);
-                    if *below == top || !covers || !atomic || !present.contains(below) {
+                let certain = region.certain().filter(|top| self.write(*top).atomic);
+                let Some(top) = certain else { continue };
+                for (below, write) in self.writes_of(block) {
+                    let covers = write.atomic && write.covers(region.from, region.to);
+                    if below == top || !covers || !present.contains(&below) {
                         continue;
                     }
-                    over.insert((top, *below));
-                    if over.contains(&(*below, top)) {
-                        let id = |place: usize| self.writes.get(place).map_or(0, |write| write.id);
+                    over.insert((top, below));
+                    if over.contains(&(below, top)) {
                         return Err(format!(
                             "block {at}: writes {} and {} lie over each other both ways",
-                            id(top),
-                            id(*below)
+                            self.write(top).id,
+                            write.id
                         ));
                     }
                 }
@@ -446,12 +427,6 @@ impl Model {
         }
         self.writes.clear();
         self.open_zeroes.clear();
-        self.fua.clear();
         self.durable = 0;
-    }
-
-    /// A fault may have destroyed this block.
-    pub fn poison(&mut self, at: u64) {
-        self.blocks.entry(at).or_default().poisoned = true;
     }
 }

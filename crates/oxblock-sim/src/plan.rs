@@ -1,9 +1,11 @@
 //! What a seed stands for: geometry, device, and the kind of trouble.
 
+use oxblock::complete::policy::CompletePolicy;
 use oxblock::csum::CsumKind;
 use oxblock::device::Fua;
 use oxblock::device::sim::{DiscardMode, FaultPlan, FaultRates, Rng, SimConfig};
-use oxblock::volume::required_size;
+use oxblock::submit::policy::SubmitPolicy;
+use oxblock::volume::{Costs, CrcCode, Policy, required_size};
 
 use crate::content::small;
 
@@ -49,9 +51,30 @@ pub struct Plan {
     pub small: bool,
     /// What goes wrong.
     pub trouble: Trouble,
+    /// The way of requests.
+    pub policy: Policy,
+    /// What the policies go by; never measured, so that a seed stays a run.
+    pub costs: Costs,
+    /// The device says that small reads are cheap, which the engine tunes itself by.
+    pub cheap_reads: bool,
+    /// The device says that its operations go on beside the engine.
+    pub works_beside: bool,
 }
 
 const MIB: u64 = 1 << 20;
+
+/// One of the ways that requests can take.
+fn policy(rng: &mut Rng) -> Policy {
+    Policy {
+        submit: *SubmitPolicy::ALL.get(small(rng.below(4))).unwrap_or(&SubmitPolicy::Auto),
+        complete: *CompletePolicy::ALL.get(small(rng.below(3))).unwrap_or(&CompletePolicy::Auto),
+        bio_max_bytes: [None, Some(0), Some(1), Some(4 * MIB)]
+            .get(small(rng.below(4)))
+            .copied()
+            .flatten(),
+        crc: if rng.below(2) == 0 { CrcCode::Fast } else { CrcCode::Table },
+    }
+}
 
 impl Plan {
     /// The plan of a seed.
@@ -106,6 +129,11 @@ impl Plan {
             fill: !sparse && size < 24 * MIB && rng.below(3) == 0,
             small: sparse || rng.below(2) == 0,
             trouble,
+            policy: policy(&mut Rng::new(seed ^ 0x0901_1c1e)),
+            costs: Costs { block_ns: 1 + seed % 3 * 2000, hand_off_ns: 500, wake_ns: 50_000 },
+            // Drawn last, so that a seed from before there was such a choice keeps the rest of its plan.
+            cheap_reads: rng.below(2) == 0,
+            works_beside: rng.below(2) == 0,
         }
     }
 

@@ -1,9 +1,12 @@
-//! A queue between the engine and the simulator: notices when the engine hangs, and lies to it for the canaries.
+//! A queue between the engine and the simulator: notices when the engine hangs, says what kind of device this is, since
+//! the engine tunes itself by that, and lies to it for the canaries.
 
 use std::time::Duration;
 
 use oxblock::device::sim::SimQueue;
-use oxblock::device::{Action, Done, IoQueue, Op, QueueLimits, Waiter};
+use oxblock::device::{Action, Done, IoQueue, Job, Op, QueueLimits, Waiter};
+
+use crate::plan::Plan;
 
 /// A fault of the harness on purpose, to prove that the checker can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,14 +28,17 @@ const PATIENCE: u32 = 20_000;
 pub struct Probe {
     inner: SimQueue,
     sabotage: Sabotage,
+    cheap_reads: bool,
+    works_beside: bool,
     ready: Vec<Done>,
     idle: u32,
 }
 
 impl Probe {
-    /// A probe over `inner`.
-    pub fn new(inner: SimQueue, sabotage: Sabotage) -> Self {
-        Self { inner, sabotage, ready: Vec::new(), idle: 0 }
+    /// A probe over `inner`, with the nature that `plan` gives the device.
+    pub fn new(inner: SimQueue, sabotage: Sabotage, plan: &Plan) -> Self {
+        let (cheap_reads, works_beside) = (plan.cheap_reads, plan.works_beside);
+        Self { inner, sabotage, cheap_reads, works_beside, ready: Vec::new(), idle: 0 }
     }
 }
 
@@ -44,13 +50,19 @@ impl IoQueue for Probe {
     fn push(&mut self, mut op: Op) {
         match (&mut op.action, self.sabotage) {
             (Action::Flush, Sabotage::DropFlushes) => {
-                self.ready.push(Done { tag: op.tag, bufs: Default::default(), result: Ok(()) });
+                let done =
+                    Done { tag: op.tag, bufs: Default::default(), work: None, result: Ok(()) };
+                self.ready.push(done);
                 return;
             }
             (Action::Write { durable, .. }, Sabotage::DropDurable) => *durable = false,
             _ => {}
         }
         self.inner.push(op);
+    }
+
+    fn run(&mut self, job: Job) {
+        self.inner.run(job);
     }
 
     fn submit(&mut self) {
@@ -89,6 +101,14 @@ impl IoQueue for Probe {
 
     fn now(&self) -> u64 {
         self.inner.now()
+    }
+
+    fn has_cheap_reads(&self) -> bool {
+        self.cheap_reads
+    }
+
+    fn works_beside(&self) -> bool {
+        self.works_beside
     }
 
     fn describe(&self) -> String {

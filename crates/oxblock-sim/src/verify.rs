@@ -1,6 +1,6 @@
 //! Reading a whole volume after an opening and comparing it with the model.
 
-use oxblock::{Buf, Request, RequestKind};
+use oxblock::{Buf, Completion, Request, RequestKind};
 
 use crate::content::{BLOCK, BLOCK_LEN, small};
 use crate::model::{Seen, Violation};
@@ -70,54 +70,51 @@ impl World {
 
     /// Reads blocks at once; `None` when the power failed meanwhile.
     fn read_now(&mut self, from: u64, to: u64) -> Result<Option<(u64, Buf, Vec<u64>)>, Violation> {
-        let Some(volume) = &mut self.volume else { return Ok(None) };
-        let mut buf = Some(Buf::new(small(to - from) * BLOCK_LEN));
-        let mut done = Vec::new();
-        // A transient fault may hit a block twice in a row, hardly ten times.
-        for attempt in 0..10 {
-            let again = buf.take().unwrap_or_else(|| Buf::new(small(to - from) * BLOCK_LEN));
-            let kind = RequestKind::Read { offset: from * BLOCK, buf: again };
-            volume.queue(Request { tag: u64::MAX, kind });
-            let mut idle = 0;
-            let done = loop {
-                volume.submit();
-                volume.poll(&mut done);
-                if let Some(done) = done.pop() {
-                    break done;
-                }
-                volume.wait(None);
-                idle += 1;
-                if idle > 100_000 {
-                    return Err("a read never completes".into());
-                }
-            };
-            if self.disk.is_off() {
-                return Ok(None);
-            }
+        let mut tries = 0;
+        let (found, error) = loop {
+            let Some(done) = self.read_once(from, to)? else { return Ok(None) };
             let found = done.buf.unwrap_or_else(|| Buf::new(0));
             let Err(error) = done.result else { return Ok(Some((from, found, Vec::new()))) };
             match self.plan.trouble {
                 Trouble::None | Trouble::Errors => {
                     return Err(format!("verify: {:?}: {error}", error.kind()));
                 }
-                Trouble::Transient if attempt < 9 => continue,
+                // A transient fault may hit a block twice in a row, hardly ten times.
+                Trouble::Transient if tries < 9 => tries += 1,
                 Trouble::Transient => {
                     // A node that came damaged three times in a row is given up until the next opening.
                     self.disk.clear_faults();
                     self.drop_volume();
                     self.open(false, false).map_err(|error| format!("open again: {error}"))?;
-                    return self.read_now(from, to);
+                    tries = 0;
                 }
-                Trouble::Silent => {}
+                Trouble::Silent => break (found, error),
             }
-            self.coverage.damaged_reads += 1;
-            // Blocks that fail one by one and those under a lost node alike.
-            let bad: Vec<u64> = error.blocks().iter().map(|bad| bad.block).collect();
-            if bad.is_empty() || bad.iter().any(|block| !(from..to).contains(block)) {
-                return Err(format!("a read of blocks {from} to {to} fails for {bad:?}: {error}"));
-            }
-            return Ok(Some((from, found, bad)));
+        };
+        self.coverage.damaged_reads += 1;
+        // Blocks that fail one by one and those under a lost node alike.
+        let bad: Vec<u64> = error.blocks().iter().map(|bad| bad.block).collect();
+        if bad.is_empty() || bad.iter().any(|block| !(from..to).contains(block)) {
+            return Err(format!("a read of blocks {from} to {to} fails for {bad:?}: {error}"));
         }
-        Ok(None)
+        Ok(Some((from, found, bad)))
+    }
+
+    /// One read, alone; `None` when no volume is open, or the power failed meanwhile.
+    fn read_once(&mut self, from: u64, to: u64) -> Result<Option<Completion>, Violation> {
+        let Some(volume) = &mut self.volume else { return Ok(None) };
+        let buf = Buf::new(small(to - from) * BLOCK_LEN);
+        let kind = RequestKind::Read { offset: from * BLOCK, buf };
+        volume.queue(Request { tag: u64::MAX, kind });
+        let mut done = Vec::new();
+        for _ in 0..100_000 {
+            volume.submit();
+            volume.poll(&mut done);
+            if let Some(done) = done.pop() {
+                return Ok(Some(done).filter(|_| !self.disk.is_off()));
+            }
+            volume.wait(None);
+        }
+        Err("a read never completes".into())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use oxblock::device::sim::{Rng, SimDisk};
 use oxblock::volume::create_on;
-use oxblock::{Completion, CreateOptions, OpenOptions, Request, RequestKind, Volume};
+use oxblock::{Completion, CreateOptions, ErrorKind, OpenOptions, Request, RequestKind, Volume};
 
 use crate::content::{BLOCK, small};
 use crate::coverage::Coverage;
@@ -119,9 +119,11 @@ impl World {
             read_only,
             rollback,
             map_cache_bytes: self.plan.map_cache,
+            policy: self.plan.policy,
+            costs: Some(self.plan.costs),
             ..OpenOptions::default()
         };
-        let queue = Probe::new(self.disk.queue(), self.sabotage);
+        let queue = Probe::new(self.disk.queue(), self.sabotage, &self.plan);
         let opened = Volume::open_on(Box::new(queue), &options);
         self.log(|| match &opened {
             Ok(volume) => format!("open read_only={read_only}: {:?}", volume.replayed()),
@@ -264,33 +266,7 @@ impl World {
         self.note(done.tag << 1 | u64::from(done.result.is_ok()));
         self.note(self.disk.now());
         match (pending, &done.result) {
-            (Pending::Read { from, submitted }, result) => {
-                let buf = done.buf.as_deref().unwrap_or(&[]);
-                let bad = match result {
-                    Ok(()) => Vec::new(),
-                    Err(error) => {
-                        self.tolerate(error, "read")?;
-                        if error.blocks().is_empty() {
-                            return Ok(());
-                        }
-                        error.blocks().iter().map(|bad| bad.block).collect()
-                    }
-                };
-                let mut at = from;
-                let mut rest = buf;
-                while !rest.is_empty() {
-                    let take = small(BLOCK - at % BLOCK).min(rest.len());
-                    let (now, later) = rest.split_at(take);
-                    if !bad.contains(&(at / BLOCK)) {
-                        self.model
-                            .check_read(at / BLOCK, at, now, submitted)
-                            .map_err(|why| format!("read at {from}: {why}"))?;
-                    }
-                    at += take as u64;
-                    rest = later;
-                }
-                Ok(())
-            }
+            (Pending::Read { from, submitted }, _) => self.completed_read(&done, from, submitted),
             (Pending::Write(place), Ok(())) => {
                 self.model.acked(place);
                 Ok(())
@@ -307,27 +283,55 @@ impl World {
                     self.latched = true;
                     self.coverage.latches += 1;
                 }
-                self.tolerate(error, "write")
+                // A device that only fails writes is latched; one that damages blocks fails what reads them first.
+                let sound = self.plan.trouble == Trouble::None;
+                self.tolerate(error, !sound).map_err(|why| format!("write {why}"))
             }
         }
     }
 
-    /// Whether an error is one that the device explains.
-    fn tolerate(&mut self, error: &oxblock::Error, what: &str) -> Result<(), Violation> {
-        if self.disk.is_off() {
-            return Ok(());
-        }
-        let expected = match self.plan.trouble {
-            Trouble::None => false,
-            Trouble::Errors => what != "read",
-            Trouble::Transient | Trouble::Silent => {
-                self.coverage.damaged_reads += 1;
-                true
+    fn completed_read(
+        &mut self,
+        done: &Completion,
+        from: u64,
+        submitted: Moment,
+    ) -> Result<(), Violation> {
+        let mut bad: Vec<u64> = Vec::new();
+        if let Err(error) = &done.result {
+            let damages = matches!(self.plan.trouble, Trouble::Transient | Trouble::Silent);
+            self.tolerate(error, damages).map_err(|why| format!("read {why}"))?;
+            self.coverage.damaged_reads += u64::from(!self.disk.is_off());
+            if error.blocks().is_empty() {
+                return Ok(());
             }
-        };
-        match expected {
+            bad.extend(error.blocks().iter().map(|bad| bad.block));
+        }
+        let mut at = from;
+        let mut rest = done.buf.as_deref().unwrap_or(&[]);
+        while !rest.is_empty() {
+            let take = small(BLOCK - at % BLOCK).min(rest.len());
+            let (now, later) = rest.split_at(take);
+            if !bad.contains(&(at / BLOCK)) {
+                self.model
+                    .check_read(at / BLOCK, at, now, submitted)
+                    .map_err(|why| format!("read at {from}: {why}"))?;
+            }
+            at += take as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Lets an error pass that the device explains: any while the power is off, else, where the device is `expected` to
+    /// make trouble, one that speaks of it.
+    fn tolerate(&self, error: &oxblock::Error, expected: bool) -> Result<(), Violation> {
+        let of_device = matches!(
+            error.kind(),
+            ErrorKind::Checksum | ErrorKind::Corrupt | ErrorKind::Io | ErrorKind::Latched
+        );
+        match self.disk.is_off() || (expected && of_device) {
             true => Ok(()),
-            false => Err(format!("{what} failed ({:?}): {error}", error.kind())),
+            false => Err(format!("failed ({:?}): {error}", error.kind())),
         }
     }
 }

@@ -9,7 +9,7 @@ fn main() -> Result<()> {
     let path = std::env::args().nth(1).map_or_else(|| PathBuf::from("disk.ox"), PathBuf::from);
     if !path.exists() {
         let options = CreateOptions { size: Some(64 << 20), ..CreateOptions::default() };
-        create(std::slice::from_ref(&path), &options)?;
+        create(std::slice::from_ref(&path), &options, &mut |_, _| {})?;
     }
     let volume = Handle::open(&[path], &OpenOptions::default())?;
 

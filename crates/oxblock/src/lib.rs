@@ -3,7 +3,7 @@
 //! A user-space block volume for Linux: every 4 KiB block is checksummed when it is written and verified every time it is
 //! read, without giving up direct I/O, because a request owns its buffer from submission to completion.
 
-mod complete;
+pub mod complete;
 pub mod csum;
 pub mod device;
 pub mod error;
@@ -20,4 +20,4 @@ mod workers;
 pub use device::Buf;
 pub use error::{BadBlock, Error, ErrorKind, Result};
 pub use submit::request::{Completion, Failed, Request, RequestKind};
-pub use volume::{CreateOptions, OpenOptions, Volume};
+pub use volume::{CreateOptions, OpenOptions, Policy, Volume};

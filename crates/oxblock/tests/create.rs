@@ -25,7 +25,7 @@ fn device(size: u64, pieces: &[(u64, &[u8])]) -> (tempfile::TempDir, PathBuf) {
 }
 
 fn make(path: &Path, options: &CreateOptions) -> Result<Created, Error> {
-    create(&[path.to_owned()], options)
+    create(&[path.to_owned()], options, &mut |_, _| {})
 }
 
 /// Creating is refused as foreign and changes nothing; returns the message.

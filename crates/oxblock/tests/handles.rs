@@ -19,7 +19,7 @@ fn each_call(test: impl Fn(Handle)) {
             let folder = tempfile::tempdir_in(&dir).unwrap();
             let paths = [folder.path().join("volume.ox")];
             let options = CreateOptions { size: Some(SIZE), ..CreateOptions::default() };
-            create(&paths, &options).unwrap();
+            create(&paths, &options, &mut |_, _| {}).unwrap();
             let options = OpenOptions { device_call: call, ..OpenOptions::default() };
             match Handle::open(&paths, &options) {
                 Ok(handle) => test(handle),

@@ -1,5 +1,6 @@
 //! `oxblock check`: every pointer, every block, the segment table against the map.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -7,8 +8,8 @@ use clap::Args;
 use oxblock::volume::{CheckReport, check};
 use serde::Serialize;
 
-use super::{OpenArgs, single_device};
-use crate::output::{Exit, note, print, print_json};
+use super::volume::VolumeArgs;
+use crate::output::{Exit, nanoseconds, note, print, print_json};
 use crate::progress::Progress;
 use crate::size::human;
 
@@ -18,9 +19,8 @@ use crate::size::human;
 /// checksums. The exit status is 3 when there is any.
 #[derive(Args)]
 pub struct Check {
-    /// Devices of the volume
-    #[arg(required = true, value_name = "DEVICE")]
-    devices: Vec<PathBuf>,
+    #[command(flatten)]
+    volume: VolumeArgs,
 
     /// Show no progress
     #[arg(long, short)]
@@ -29,9 +29,6 @@ pub struct Check {
     /// Report as JSON
     #[arg(long)]
     json: bool,
-
-    #[command(flatten)]
-    open: OpenArgs,
 }
 
 #[derive(Serialize)]
@@ -54,9 +51,9 @@ struct Finding<'a> {
     first_block: Option<u64>,
     /// How many.
     blocks: Option<u64>,
-    device: &'a Path,
+    device: Cow<'a, str>,
     offset: Option<u64>,
-    /// Hexadecimal.
+    /// Hexadecimal for a checksum, decimal for a count.
     expected: Option<String>,
     got: Option<String>,
     meaning: &'a str,
@@ -64,11 +61,10 @@ struct Finding<'a> {
 
 impl Check {
     pub fn run(self) -> Result<Exit> {
-        self.open.refuse_rollback("check looks at a damaged volume as it is")?;
-        single_device(&self.devices)?;
+        let options = self.volume.to_inspect("check")?;
         let start = std::time::Instant::now();
         let mut progress: Option<Progress> = None;
-        let report = check(&self.devices, &self.open.options(true), &mut |done, total| {
+        let report = check(self.volume.paths(), &options, &mut |done, total| {
             // The work is known only once the volume is open.
             progress
                 .get_or_insert_with(|| Progress::new("check", Some(total), self.quiet))
@@ -89,8 +85,7 @@ impl Check {
             note(&format!("and {} more", report.total_findings - kept));
         }
         if self.json {
-            let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            print_json(&self.report(&report, nanoseconds))?;
+            print_json(&self.report(&report, nanoseconds(start.elapsed())))?;
         } else {
             let found = match report.total_findings {
                 0 => "no damage".to_owned(),
@@ -108,7 +103,10 @@ impl Check {
     }
 
     fn device(&self, index: u16) -> &Path {
-        self.devices.get(usize::from(index)).map_or(Path::new("unknown device"), PathBuf::as_path)
+        self.volume
+            .paths()
+            .get(usize::from(index))
+            .map_or(Path::new("unknown device"), PathBuf::as_path)
     }
 
     fn report<'a>(&'a self, report: &'a CheckReport, nanoseconds: u64) -> Report<'a> {
@@ -116,10 +114,10 @@ impl Check {
             kind: finding.kind.name(),
             first_block: finding.blocks.map(|(first, _)| first),
             blocks: finding.blocks.map(|(first, end)| end.saturating_sub(first)),
-            device: self.device(finding.device),
+            device: self.device(finding.device).to_string_lossy(),
             offset: finding.offset,
-            expected: finding.expected.map(|value| format!("{value:x}")),
-            got: finding.got.map(|value| format!("{value:x}")),
+            expected: finding.expected.map(|value| finding.kind.value_text(value)),
+            got: finding.got.map(|value| finding.kind.value_text(value)),
             meaning: &finding.meaning,
         });
         Report {

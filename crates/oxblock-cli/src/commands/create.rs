@@ -11,8 +11,9 @@ use oxblock::format::layout::LABEL_SIZE;
 use oxblock::volume::{CreateOptions, create};
 use serde::Serialize;
 
-use super::single_device;
+use super::volume::single_device;
 use crate::output::{Exit, Usage, note, print, print_json};
+use crate::progress::Progress;
 use crate::size::{self, human};
 
 /// Create a volume
@@ -52,6 +53,10 @@ pub struct Create {
     /// Write the devices' space once now, so that later writes never wait for the file system to find some
     #[arg(long)]
     preallocate: bool,
+
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
 
     /// Report as JSON
     #[arg(long)]
@@ -127,7 +132,17 @@ impl Create {
             preallocate: self.preallocate,
             ..CreateOptions::default()
         };
-        let created = create(&self.devices, &options)?;
+        let mut progress: Option<Progress> = None;
+        let created = create(&self.devices, &options, &mut |done, total| {
+            // How much there is to write is known only once the device is open.
+            progress
+                .get_or_insert_with(|| Progress::new("create", Some(total), self.quiet))
+                .set(done);
+        });
+        if let Some(progress) = progress {
+            progress.finish();
+        }
+        let created = created?;
         for notice in &created.notices {
             note(notice);
         }

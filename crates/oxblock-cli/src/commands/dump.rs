@@ -1,12 +1,10 @@
 //! `oxblock dump`: structures on the media, decoded.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use oxblock::volume::{Fields, Part, Value, dump};
 
-use super::{OpenArgs, single_device};
+use super::volume::VolumeArgs;
 use crate::output::{Exit, print, print_json};
 
 /// Show a structure on the media, decoded as docs/format.md names it
@@ -18,63 +16,48 @@ pub struct Dump {
     /// Report as JSON
     #[arg(long, global = true)]
     json: bool,
-
-    #[command(flatten)]
-    open: OpenArgs,
 }
 
 #[derive(Subcommand)]
 enum What {
     /// The superblock in force, and how its copies agree
-    Superblock {
-        /// Devices of the volume
-        #[arg(required = true, value_name = "DEVICE")]
-        devices: Vec<PathBuf>,
-    },
+    Superblock(VolumeArgs),
     /// The newest checkpoint: map root, segment table, reserve list
-    Checkpoint {
-        /// Devices of the volume
-        #[arg(required = true, value_name = "DEVICE")]
-        devices: Vec<PathBuf>,
-    },
+    Checkpoint(VolumeArgs),
     /// One segment: its state and its records
     Segment {
         /// Number of the segment
         number: u64,
-        /// Devices of the volume
-        #[arg(required = true, value_name = "DEVICE")]
-        devices: Vec<PathBuf>,
+        #[command(flatten)]
+        volume: VolumeArgs,
     },
     /// One record: its header and its entries
     Record {
         /// Address of the record, in blocks of 4096 bytes
         address: u64,
-        /// Devices of the volume
-        #[arg(required = true, value_name = "DEVICE")]
-        devices: Vec<PathBuf>,
+        #[command(flatten)]
+        volume: VolumeArgs,
     },
     /// The path through the map to one logical block
     Map {
         /// Logical block, in units of 4096 bytes
         lba: u64,
-        /// Devices of the volume
-        #[arg(required = true, value_name = "DEVICE")]
-        devices: Vec<PathBuf>,
+        #[command(flatten)]
+        volume: VolumeArgs,
     },
 }
 
 impl Dump {
     pub fn run(self) -> Result<Exit> {
-        self.open.refuse_rollback("dump looks at a damaged volume as it is")?;
-        let (part, devices) = match self.what {
-            What::Superblock { devices } => (Part::Superblock, devices),
-            What::Checkpoint { devices } => (Part::Checkpoint, devices),
-            What::Segment { number, devices } => (Part::Segment(number), devices),
-            What::Record { address, devices } => (Part::Record(address), devices),
-            What::Map { lba, devices } => (Part::Map(lba), devices),
+        let (part, volume) = match self.what {
+            What::Superblock(volume) => (Part::Superblock, volume),
+            What::Checkpoint(volume) => (Part::Checkpoint, volume),
+            What::Segment { number, volume } => (Part::Segment(number), volume),
+            What::Record { address, volume } => (Part::Record(address), volume),
+            What::Map { lba, volume } => (Part::Map(lba), volume),
         };
-        single_device(&devices)?;
-        let fields = dump(&devices, part, &self.open.options(true))?;
+        let options = volume.to_inspect("dump")?;
+        let fields = dump(volume.paths(), part, &options)?;
         if self.json {
             print_json(&object(&fields))?;
         } else {

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::OpenArgs;
-use crate::output::{Exit, Usage, note, print, print_json};
+use super::volume::VolumeArgs;
+use crate::output::{Exit, Usage, nanoseconds, note, print, print_json};
 use crate::progress::{Progress, rate};
 use crate::size::{self, human};
 use crate::transfer::dest::Dest;
@@ -20,9 +20,8 @@ use crate::transfer::export::{Exported, export, image_length};
 /// error with their address, are zero in the destination, and make the exit status 3; all others are copied.
 #[derive(Args)]
 pub struct Export {
-    /// Devices of the volume
-    #[arg(required = true, value_name = "DEVICE")]
-    devices: Vec<PathBuf>,
+    #[command(flatten)]
+    volume: VolumeArgs,
 
     /// Where to; '-' is standard output
     #[arg(required = true)]
@@ -43,9 +42,6 @@ pub struct Export {
     /// Report as JSON; not together with '-'
     #[arg(long)]
     json: bool,
-
-    #[command(flatten)]
-    open: OpenArgs,
 }
 
 #[derive(Serialize)]
@@ -63,9 +59,9 @@ impl Export {
             let text = "--json reports on standard output, which the image takes already";
             return Err(Usage(text.into()).into());
         }
-        let mut volume = self.open.open(&self.devices, true)?;
+        let mut volume = self.volume.open(true)?;
         let len = image_length(self.length, volume.size())?;
-        let mut dest = Dest::open(&self.dest, len, self.force, &self.devices)?;
+        let mut dest = Dest::open(&self.dest, len, self.force, self.volume.paths())?;
         let mut progress = Progress::new("export", Some(len), self.quiet);
         let result = export(&mut volume, len, &mut dest, &mut progress);
         let result = result.and_then(|exported| {
@@ -84,22 +80,24 @@ impl Export {
             human(rate(exported.bytes, elapsed))
         );
         if self.json {
-            let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
             print_json(&Report {
                 dest: self.dest.to_string_lossy(),
                 exported: &exported,
-                nanoseconds,
+                nanoseconds: nanoseconds(elapsed),
             })?;
         } else if to_stdout {
             note(&summary);
         } else {
             print(&summary)?;
         }
-        let missing = exported.missing_blocks();
+        let missing = exported.missing_blocks;
         if missing == 0 {
             return Ok(Exit::Fine);
         }
-        note(&format!("{missing} blocks could not be read and are zero in the destination"));
+        let listed = if exported.is_cut() { "; not all of them are listed" } else { "" };
+        note(&format!(
+            "{missing} blocks could not be read and are zero in the destination{listed}"
+        ));
         Ok(Exit::Damage)
     }
 }

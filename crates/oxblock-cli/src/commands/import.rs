@@ -7,12 +7,12 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 
-use super::OpenArgs;
-use crate::output::{Exit, note, print, print_json};
+use super::volume::VolumeArgs;
+use crate::output::{Exit, nanoseconds, note, print, print_json};
 use crate::progress::{Progress, rate};
 use crate::same::{is_same, metadata_of};
 use crate::size::human;
-use crate::transfer::import::{Imported, check_fits, import};
+use crate::transfer::import::{Imported, import};
 use crate::transfer::source::Source;
 
 /// Copy a raw image, a file, a block device or standard input into a volume
@@ -26,9 +26,8 @@ pub struct Import {
     /// What to copy; '-' is standard input
     source: PathBuf,
 
-    /// Devices of the volume
-    #[arg(required = true, value_name = "DEVICE")]
-    devices: Vec<PathBuf>,
+    #[command(flatten)]
+    volume: VolumeArgs,
 
     /// Show no progress
     #[arg(long, short)]
@@ -37,9 +36,6 @@ pub struct Import {
     /// Report as JSON
     #[arg(long)]
     json: bool,
-
-    #[command(flatten)]
-    open: OpenArgs,
 }
 
 #[derive(Serialize)]
@@ -58,12 +54,11 @@ impl Import {
         };
         let is_source =
             |device: &&PathBuf| metadata.as_ref().is_ok_and(|metadata| is_same(device, metadata));
-        if let Some(device) = self.devices.iter().find(is_source) {
+        if let Some(device) = self.volume.paths().iter().find(is_source) {
             bail!("{} cannot be the source and a device of the volume", device.display());
         }
         let mut source = Source::open(&self.source)?;
-        let mut volume = self.open.open(&self.devices, false)?;
-        check_fits(source.len(), volume.size())?;
+        let mut volume = self.volume.open(false)?;
         let mut progress = Progress::new("import", source.len(), self.quiet);
         let result = import(&mut source, &mut volume, &mut progress);
         let elapsed = progress.finish();
@@ -72,11 +67,10 @@ impl Import {
         let imported = result?;
         closed?;
         if self.json {
-            let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
             print_json(&Report {
                 source: self.source.to_string_lossy(),
                 imported: &imported,
-                nanoseconds,
+                nanoseconds: nanoseconds(elapsed),
             })?;
             return Ok(Exit::Fine);
         }

@@ -8,7 +8,7 @@ use clap::Args;
 use oxblock::volume::Info as VolumeInfo;
 use serde_json::{Value, json};
 
-use super::OpenArgs;
+use super::volume::VolumeArgs;
 use crate::output::{Exit, print_json, print_table};
 use crate::size::{both, human};
 
@@ -17,27 +17,23 @@ use crate::size::{both, human};
 /// The volume is opened read-only and not changed.
 #[derive(Args)]
 pub struct Info {
-    /// Devices of the volume
-    #[arg(required = true, value_name = "DEVICE")]
-    devices: Vec<PathBuf>,
+    #[command(flatten)]
+    volume: VolumeArgs,
 
     /// Report as JSON
     #[arg(long)]
     json: bool,
-
-    #[command(flatten)]
-    open: OpenArgs,
 }
 
 impl Info {
     pub fn run(self) -> Result<Exit> {
-        let volume = self.open.open(&self.devices, true)?;
+        let volume = self.volume.open(true)?;
         let info = volume.info();
         volume.close()?;
         if self.json {
-            print_json(&report(&info, &self.devices))?;
+            print_json(&report(&info, self.volume.paths()))?;
         } else {
-            print_table(&rows(&info, &self.devices))?;
+            print_table(&rows(&info, self.volume.paths()))?;
         }
         Ok(Exit::Fine)
     }

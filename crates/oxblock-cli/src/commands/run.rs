@@ -1,17 +1,25 @@
 //! `oxblock run`: a fio job file on a volume, or on the bare device.
 
+mod progress;
+
 use std::cell::RefCell;
-use std::io::{IsTerminal, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use oxblock::device::{DeviceOptions, Sharing, open_devices};
-use oxblock_fio::{JobFile, Progress, RawTarget, Report, RunOptions, VolumeTarget, parse, run};
+use oxblock_fio::report::JobResult;
+use oxblock_fio::{
+    JobFile, Progress, RawTarget, Report, RunOptions, VolumeTarget, option_listing, parse, run,
+};
 
 use rustix::io::Errno;
 
-use super::{OpenArgs, single_device};
+use self::progress::JobsProgress;
+use super::volume::{OpenArgs, single_device};
+use crate::interrupt;
 use crate::output::{Exit, Usage, note, print};
 use crate::report_file::ReportFile;
 use crate::same::{is_same, metadata_of};
@@ -19,17 +27,15 @@ use crate::size::human;
 
 /// The largest job file: more than anyone writes, and little enough to hold in memory.
 const JOB_LIMIT: u64 = 16 << 20;
-/// How the note on replaced options starts, the runner's own as well.
-const REPLACED: &str = "replaced by the target:";
-/// Nanoseconds between lines of progress where there is no terminal.
-const LINE_EVERY: u64 = 5_000_000_000;
 
 /// Run a fio job file on a volume
 ///
 /// The job's file names and I/O engine are replaced by the target. An option that is unknown, or that cannot be
 /// honoured, is refused by name and line. The report has the shape of fio's own. The exit status is 1 when a job had an
-/// error, and 3 when what was read back is not what was written.
+/// error or was interrupted, and 3 when what was read back is not what was written. Ctrl-C ends the jobs early, with a
+/// report of what was done; pressed again, it ends the command.
 #[derive(Args)]
+#[command(after_long_help = option_listing())]
 pub struct Run {
     /// The job file, in fio's language; '-' is standard input
     #[arg(value_name = "JOB.fio")]
@@ -50,6 +56,10 @@ pub struct Run {
     /// Report to this file, which is replaced once the run has ended [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
 
     #[command(flatten)]
     open: OpenArgs,
@@ -80,20 +90,18 @@ impl Run {
         let text = self.job_text()?;
         let file = parse(&text, &name).map_err(|error| Usage(error.to_string()))?;
         if !file.replaced.is_empty() {
-            let list = file.replaced.join(", ");
-            note(&format!("{REPLACED} {list}"));
+            note(&format!("replaced by the target: {}", file.replaced.join(", ")));
         }
         // The report has its place before an hour of work is done for it.
         let output = self.output.as_deref().map(|path| self.place(path)).transpose()?;
-        let (mut report, damaged) = match self.target {
-            Target::Volume => self.on_volume(&file)?,
+        let stop = interrupt::flag().context("watch for Ctrl-C")?;
+        let (report, damaged) = match self.target {
+            Target::Volume => self.on_volume(&file, &stop)?,
             Target::Raw => {
                 self.open.refuse_rollback("the bare device has no log")?;
-                (self.on_raw(&file)?, 0)
+                (self.on_raw(&file, &stop)?, 0)
             }
         };
-        // That was said before the run.
-        report.notes.retain(|text| !text.starts_with(REPLACED));
         // fio's JSON has no place for notes.
         if matches!(self.output_format, Format::Json) {
             report.notes.iter().for_each(|text| note(text));
@@ -106,7 +114,13 @@ impl Run {
             None => print(text.trim_end())?,
             Some(output) => output.write(text.trim_end())?,
         }
-        Ok(judge(&report, damaged))
+        let exit = judge(&report, damaged);
+        if stop.load(Ordering::Relaxed) {
+            note("interrupted: the report is of what was done until then");
+            // What was asked for was not done; damage is worse than that.
+            return Ok(if exit == Exit::Damage { exit } else { Exit::Failed });
+        }
+        Ok(exit)
     }
 
     /// The job file's text.
@@ -148,10 +162,10 @@ impl Run {
     }
 
     /// The report, and how many blocks failed verification meanwhile.
-    fn on_volume(&self, file: &JobFile) -> Result<(Report, u64)> {
+    fn on_volume(&self, file: &JobFile, stop: &AtomicBool) -> Result<(Report, u64)> {
         let volume = self.open.open(&self.devices, !writes(file))?;
         let mut target = VolumeTarget::new(volume);
-        let result = with_progress(file, &mut target);
+        let result = self.jobs(file, &mut target, stop);
         let damaged = target.volume().info().counters.checksum_errors;
         // In good order even when the jobs failed; the first error is the one to tell.
         let closed = target.into_volume().close();
@@ -160,7 +174,7 @@ impl Run {
         Ok((report, damaged))
     }
 
-    fn on_raw(&self, file: &JobFile) -> Result<Report> {
+    fn on_raw(&self, file: &JobFile, stop: &AtomicBool) -> Result<Report> {
         let opened = open_devices(
             &self.devices,
             &DeviceOptions {
@@ -173,7 +187,21 @@ impl Run {
         for notice in &opened.notices {
             note(notice);
         }
-        with_progress(file, &mut RawTarget::new(opened.queue))
+        self.jobs(file, &mut RawTarget::new(opened.queue), stop)
+    }
+
+    /// Runs the jobs, showing how far they are.
+    fn jobs(
+        &self,
+        file: &JobFile,
+        target: &mut dyn oxblock_fio::Target,
+        stop: &AtomicBool,
+    ) -> Result<Report> {
+        let progress = RefCell::new(JobsProgress::new(self.quiet));
+        let show = |now: &Progress| progress.borrow_mut().show(now);
+        let options =
+            RunOptions { progress: Some(&show), stop: Some(stop), ..RunOptions::default() };
+        Ok(run(file, target, &options)?)
     }
 }
 
@@ -191,105 +219,14 @@ fn judge(report: &Report, damaged: u64) -> Exit {
         note(&format!("{mismatches} blocks are not what was written"));
         return Exit::Damage;
     }
-    if damaged > 0 || report.errno() == Errno::UCLEAN.raw_os_error() {
+    // Any job's: one before it may have failed for another reason.
+    let unclean = |job: &JobResult| job.errno == Errno::UCLEAN.raw_os_error();
+    if damaged > 0 || report.jobs.iter().any(unclean) {
         note("the volume is damaged; run 'oxblock check'");
         return Exit::Damage;
     }
     match report.errno() {
         0 => Exit::Fine,
         _ => Exit::Failed,
-    }
-}
-
-fn with_progress(file: &JobFile, target: &mut dyn oxblock_fio::Target) -> Result<Report> {
-    let terminal = std::io::stderr().is_terminal();
-    let line = RefCell::new(Line { terminal, ..Line::default() });
-    let show = |progress: &Progress| line.borrow_mut().show(progress);
-    let report = run(file, target, &RunOptions { progress: Some(&show), ..RunOptions::default() });
-    line.borrow().clear();
-    Ok(report?)
-}
-
-/// The line of progress: how many jobs, how far, how fast, how long still.
-#[derive(Default)]
-struct Line {
-    /// A line that is written over; otherwise a new one now and then.
-    terminal: bool,
-    first: Option<u64>,
-    last: Option<Progress>,
-}
-
-impl Line {
-    fn show(&mut self, now: &Progress) {
-        if !self.terminal {
-            let before = self.last.map_or(self.first, |last| Some(last.nanos));
-            let since = before.map_or(0, |before| now.nanos.saturating_sub(before));
-            self.first.get_or_insert(now.nanos);
-            if since < LINE_EVERY {
-                return;
-            }
-        }
-        // A new phase counts from zero again.
-        if self.last.is_some_and(|last| now.ios < last.ios) {
-            (self.first, self.last) = (Some(now.nanos), None);
-        }
-        self.first.get_or_insert(now.nanos);
-        let text = line(now, self.last.as_ref(), self.first.unwrap_or(now.nanos));
-        self.last = Some(*now);
-        if !self.terminal {
-            note(&text);
-            return;
-        }
-        let mut stderr = std::io::stderr().lock();
-        // Only for the eye: nothing is lost when it cannot be shown.
-        write!(stderr, "\r{text}\x1b[K").and_then(|()| stderr.flush()).ok();
-    }
-
-    fn clear(&self) {
-        if self.terminal && self.last.is_some() {
-            write!(std::io::stderr().lock(), "\r\x1b[K").ok();
-        }
-    }
-}
-
-/// `jobs: 2  45 %  120 MiB/s  30720 IOPS  12 s left`.
-fn line(now: &Progress, last: Option<&Progress>, first: u64) -> String {
-    let percent = (now.fraction * 100.0).clamp(0.0, 100.0);
-    let mut line = format!("jobs: {}  {percent:.0} %", now.running);
-    if let Some(last) = last {
-        let nanos = now.nanos.saturating_sub(last.nanos);
-        let rate = |count: u64| {
-            let per_second = u128::from(count) * 1_000_000_000 / u128::from(nanos.max(1));
-            u64::try_from(per_second).unwrap_or(u64::MAX)
-        };
-        line += &format!(
-            "  {}/s  {} IOPS",
-            human(rate(now.bytes.saturating_sub(last.bytes))),
-            rate(now.ios.saturating_sub(last.ios))
-        );
-    }
-    let elapsed = std::time::Duration::from_nanos(now.nanos.saturating_sub(first));
-    if now.fraction > 0.01 && now.fraction < 1.0 {
-        let left = elapsed.as_secs_f64() * (1.0 - now.fraction) / now.fraction;
-        line += &format!("  {left:.0} s left");
-    }
-    line
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_says_how_far_how_fast_and_how_long_still() {
-        let at =
-            |fraction, ios, nanos| Progress { running: 2, fraction, ios, bytes: ios * 4096, nanos };
-        let last = at(0.25, 1000, 2_000_000_000);
-        let now = at(0.5, 2000, 3_000_000_000);
-        assert_eq!(
-            line(&now, Some(&last), 1_000_000_000),
-            "jobs: 2  50 %  3.9 MiB/s  1000 IOPS  2 s left"
-        );
-        assert_eq!(line(&at(0.0, 0, 5), None, 5), "jobs: 2  0 %");
     }
 }

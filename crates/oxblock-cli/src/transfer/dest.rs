@@ -11,10 +11,10 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use oxblock::device::{Lock, sync_folder};
 use oxblock::error::Error;
 use oxblock::format::foreign;
-use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, seek};
-use rustix::io::Errno;
+use rustix::fs::{OFlags, SeekFrom, seek};
 
 use super::zero::{is_zero, runs};
 use super::{CHUNK, bytes};
@@ -26,6 +26,10 @@ pub struct Dest {
     file: File,
     kind: Kind,
     position: u64,
+    /// The file's name, when it is new.
+    new: Option<PathBuf>,
+    #[expect(dead_code, reason = "held for its drop")]
+    lock: Option<Lock>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +50,7 @@ impl Dest {
                 bail!("standard output is a device of the volume that is exported");
             }
             let stdout = io::stdout().as_fd().try_clone_to_owned().context("standard output")?;
-            return Ok(Self::new(File::from(stdout), Kind::Stream));
+            return Ok(Self::stream(File::from(stdout)));
         }
         let name = path.display();
         let metadata = match std::fs::metadata(path) {
@@ -54,8 +58,8 @@ impl Dest {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let file = OpenOptions::new().write(true).create_new(true).open(path);
                 let file = file.with_context(|| format!("create {name}"))?;
-                lock(&file, path)?;
-                return Ok(Self::new(file, Kind::File));
+                let new = Some(path.to_owned());
+                return Ok(Self { new, ..Self::locked(file, path, Kind::File)? });
             }
             Err(error) => return Err(error).with_context(|| name.to_string()),
         };
@@ -72,21 +76,21 @@ impl Dest {
         if !kind.is_file() {
             // A pipe, or the like: opening it harms nobody.
             let file = OpenOptions::new().write(true).open(path);
-            return Ok(Self::new(file.with_context(|| format!("open {name}"))?, Kind::Stream));
+            return Ok(Self::stream(file.with_context(|| format!("open {name}"))?));
         }
         if !force {
             bail!("{name} exists already; --force overwrites it");
         }
         let file = OpenOptions::new().write(true).open(path);
         let file = file.with_context(|| format!("open {name}"))?;
-        lock(&file, path)?;
+        let dest = Self::locked(file, path, Kind::File)?;
         // What was opened is what counts, should the name have changed hands meanwhile.
-        let metadata = file.metadata().with_context(|| name.to_string())?;
+        let metadata = dest.file.metadata().with_context(|| name.to_string())?;
         if devices.iter().any(|device| is_same(device, &metadata)) {
             bail!("{name} is a device of the volume that is exported");
         }
-        file.set_len(0).with_context(|| format!("truncate {name}"))?;
-        Ok(Self::new(file, Kind::File))
+        dest.file.set_len(0).with_context(|| format!("truncate {name}"))?;
+        Ok(dest)
     }
 
     fn open_device(path: &Path, len: u64, force: bool) -> Result<Self> {
@@ -95,11 +99,14 @@ impl Dest {
         let claim = OFlags::EXCL.bits().cast_signed();
         let file = OpenOptions::new().read(true).write(true).custom_flags(claim).open(path);
         let file = file.map_err(|error| match error.kind() {
-            io::ErrorKind::ResourceBusy => in_use(path),
+            io::ErrorKind::ResourceBusy => anyhow::anyhow!(
+                "{name} is in use: it is mounted, part of another device, or open elsewhere (lsblk shows which)"
+            ),
             _ => anyhow::Error::from(error).context(format!("open {name}")),
         })?;
-        lock(&file, path)?;
-        let size = seek(&file, SeekFrom::End(0)).with_context(|| name.to_string())?;
+        let dest = Self::locked(file, path, Kind::Device)?;
+        let file = &dest.file;
+        let size = seek(file, SeekFrom::End(0)).with_context(|| name.to_string())?;
         if size < len {
             bail!("{name} has {}, the image {}; nothing was written", both(size), both(len));
         }
@@ -114,11 +121,17 @@ impl Dest {
                 bail!("{name} holds {found}; --force overwrites it");
             }
         }
-        Ok(Self::new(file, Kind::Device))
+        Ok(dest)
     }
 
-    fn new(file: File, kind: Kind) -> Self {
-        Self { file, kind, position: 0 }
+    fn stream(file: File) -> Self {
+        Self { file, kind: Kind::Stream, position: 0, new: None, lock: None }
+    }
+
+    /// A file or a device that others are kept off for as long as it is open.
+    fn locked(file: File, path: &Path, kind: Kind) -> Result<Self> {
+        let lock = Some(Lock::take(file.try_clone()?, path, true)?);
+        Ok(Self { file, kind, position: 0, new: None, lock })
     }
 
     /// Appends `data`, whose start is at a block boundary of the volume.
@@ -168,23 +181,9 @@ impl Dest {
             Kind::File => self.file.set_len(self.position)?,
             Kind::Device => {}
         }
-        self.file.sync_all()
+        self.file.sync_all()?;
+        self.new.as_deref().map_or(Ok(()), sync_folder)
     }
-}
-
-/// Keeps other users off `file` for as long as it is open.
-fn lock(file: &File, path: &Path) -> Result<()> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
-        Err(Errno::AGAIN) => Err(in_use(path)),
-        Err(errno) => {
-            Err(io::Error::from(errno)).with_context(|| format!("lock {}", path.display()))
-        }
-    }
-}
-
-fn in_use(path: &Path) -> anyhow::Error {
-    anyhow::anyhow!("{} is in use by another process", path.display())
 }
 
 #[cfg(test)]
@@ -224,8 +223,8 @@ mod tests {
         assert!(error(true, &[link]).contains("is a device of the volume"));
         assert_eq!(std::fs::read(&path).unwrap(), vec![1; 10_000]);
         let user = File::open(&path).unwrap();
-        flock(&user, FlockOperation::LockShared).unwrap();
-        assert!(error(true, &[]).contains("is in use by another process"));
+        user.lock_shared().unwrap();
+        assert!(error(true, &[]).contains("is in use by pid"));
         assert_eq!(std::fs::read(&path).unwrap(), vec![1; 10_000]);
         drop(user);
         let mut dest = Dest::open(&path, 4096, true, &[]).unwrap();

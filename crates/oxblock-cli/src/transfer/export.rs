@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use oxblock::device::Buf;
 use oxblock::error::{BadBlock, Error, ErrorKind};
 use oxblock::submit::request::{Completion, RequestKind};
-use oxblock::volume::{Extent, ExtentKind};
+use oxblock::volume::{Extent, ExtentKind, FINDINGS_KEPT};
 use serde::Serialize;
 
 use super::dest::Dest;
@@ -22,6 +22,10 @@ use crate::output::Usage;
 use crate::progress::Progress;
 use crate::size::both;
 
+/// The most bad blocks, and the most lost stretches, that are said and kept; all are counted. A device that fails as a
+/// whole has more of them than fit in memory.
+pub const LISTED: usize = FINDINGS_KEPT;
+
 /// What an export did.
 #[derive(Debug, Default, Serialize)]
 pub struct Exported {
@@ -29,17 +33,19 @@ pub struct Exported {
     pub bytes: u64,
     /// Bytes of it that the volume holds and that were read.
     pub read: u64,
-    /// Blocks that could not be verified, and are zero in the image.
+    /// Blocks of the image that are not what was written, and are zero in it.
+    pub missing_blocks: u64,
+    /// Those that could not be verified, at most [`LISTED`].
     pub bad_blocks: Vec<Bad>,
-    /// Stretches whose blocks could not be found, and that are zero in the image.
+    /// Stretches of those that could not be found, at most [`LISTED`].
     pub lost: Vec<Lost>,
 }
 
 impl Exported {
-    /// Blocks of the image that are not what was written.
-    pub fn missing_blocks(&self) -> u64 {
+    /// More is missing than is listed.
+    pub fn is_cut(&self) -> bool {
         let lost: u64 = self.lost.iter().map(|lost| lost.blocks).sum();
-        self.bad_blocks.len() as u64 + lost
+        self.missing_blocks > self.bad_blocks.len() as u64 + lost
     }
 }
 
@@ -210,11 +216,25 @@ impl<T: BlockTarget> Export<'_, T> {
     }
 
     fn lost(&mut self, block: u64, blocks: u64, progress: &Progress) {
-        progress.say(&format!(
-            "unreadable, zero in the image: blocks {block} to {}: the map node that holds them is damaged",
-            block + blocks - 1
-        ));
-        self.report.lost.push(Lost { block, blocks });
+        self.report.missing_blocks += blocks;
+        if self.report.lost.len() < LISTED {
+            progress.say(&format!(
+                "unreadable, zero in the image: blocks {block} to {}: the map node that holds them is damaged",
+                block + blocks - 1
+            ));
+            self.report.lost.push(Lost { block, blocks });
+        }
+    }
+
+    /// Takes note of the blocks that `error` names.
+    fn bad(&mut self, error: &Error, progress: &Progress) {
+        for bad in error.blocks() {
+            self.report.missing_blocks += 1;
+            if self.report.bad_blocks.len() < LISTED {
+                progress.say(&format!("unreadable, zero in the image: {bad}"));
+                self.report.bad_blocks.push(Bad::from(bad));
+            }
+        }
     }
 
     fn read(&mut self, completion: Completion, progress: &Progress) -> Result<()> {
@@ -235,10 +255,7 @@ impl<T: BlockTarget> Export<'_, T> {
         buf: &mut Buf,
         progress: &Progress,
     ) -> Result<()> {
-        for bad in error.blocks() {
-            progress.say(&format!("unreadable, zero in the image: {bad}"));
-            self.report.bad_blocks.push(Bad::from(bad));
-        }
+        self.bad(error, progress);
         if !error.blocks().is_empty() {
             return Ok(());
         }
@@ -258,12 +275,7 @@ impl<T: BlockTarget> Export<'_, T> {
                     run = Some((start, count + 1));
                     continue;
                 }
-                Err(error) => {
-                    for bad in error.blocks() {
-                        progress.say(&format!("unreadable, zero in the image: {bad}"));
-                        self.report.bad_blocks.push(Bad::from(bad));
-                    }
-                }
+                Err(error) => self.bad(&error, progress),
                 Ok(()) => {}
             }
             if let Some((start, count)) = run.take() {
@@ -343,7 +355,7 @@ mod tests {
         volume.lost = Some(2 << 20..3 << 20);
         let (report, image) = run(&mut volume, None);
         assert_eq!(report.lost, [Lost { block: 512, blocks: 256 }]);
-        assert_eq!(report.missing_blocks(), 260);
+        assert_eq!(report.missing_blocks, 260);
         let mut listed: Vec<u64> = report.bad_blocks.iter().map(|bad| bad.block).collect();
         listed.sort_unstable();
         assert_eq!(listed, [0, 300, 301, 1279]);
@@ -357,6 +369,22 @@ mod tests {
                 assert!(image == data, "block {block}");
             }
         }
+    }
+
+    #[test]
+    fn a_device_full_of_bad_blocks_is_counted_and_listed_in_part() {
+        let mut volume = volume(48 << 20);
+        volume.bad.extend(0..48 << 8);
+        let (report, image) = run(&mut volume, None);
+        // Every fourth MiB is zero and not read.
+        assert_eq!(report.missing_blocks, 36 << 8);
+        assert!(!report.is_cut());
+        assert!(image.iter().all(|byte| *byte == 0));
+        let mut volume = self::volume(64 << 20);
+        volume.bad.extend(0..64 << 8);
+        let (report, _) = run(&mut volume, None);
+        assert_eq!((report.missing_blocks, report.bad_blocks.len()), (48 << 8, LISTED));
+        assert!(report.is_cut());
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Imported {
 }
 
 /// Refuses a source of known size that does not fit.
-pub fn check_fits(source: Option<u64>, volume: u64) -> Result<()> {
+fn check_fits(source: Option<u64>, volume: u64) -> Result<()> {
     match source {
         Some(len) if len > volume => bail!(
             "the source has {}, the volume only {}; nothing was written",

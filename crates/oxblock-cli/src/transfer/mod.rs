@@ -2,6 +2,7 @@
 //!
 //! - `source`: what is imported, as a run of data and holes.
 //! - `dest`: what is exported to.
+//! - `zero`: which blocks of a buffer are zero, and so take no room.
 //! - `pipeline`: requests in flight on the volume.
 //! - `import`, `export`: the loops.
 

@@ -1,6 +1,6 @@
 //! Block sizes: one size, a range, or a weighted mix, separately for reads, writes and trims.
 
-use super::value;
+use super::value::{self, triple};
 
 /// The sizes that I/O of one direction takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,26 +50,6 @@ impl BlockSizes {
 /// Greatest common divisor; `gcd(0, x)` is `x`.
 pub(crate) fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a.checked_rem(b).unwrap_or(0)) }
-}
-
-/// Sizes for reads, writes and trims from a comma list: a lone value is for all of them, the last
-/// of two is for writes and trims, an empty one leaves what was there.
-fn triple(
-    text: &str,
-    into: &mut [BlockSizes; 3],
-    one: impl Fn(&str) -> Result<BlockSizes, String>,
-) -> Result<(), String> {
-    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    if parts.len() > 3 {
-        return Err("at most three values: reads, writes, trims".into());
-    }
-    for (direction, slot) in into.iter_mut().enumerate() {
-        let part = parts.get(direction).or(parts.last()).copied().unwrap_or_default();
-        if !part.is_empty() {
-            *slot = one(part)?;
-        }
-    }
-    Ok(())
 }
 
 fn bytes(text: &str) -> Result<u32, String> {

@@ -18,11 +18,6 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Reads and writes in the proportion of `rwmixread`.
-    pub fn mixed(self) -> bool {
-        self.read && self.write
-    }
-
     /// Each block is trimmed, then written.
     pub fn trim_then_write(self) -> bool {
         self.trim && self.write
@@ -148,8 +143,10 @@ job_options! {
     stonewall: bool = false,
     /// `sync`: every write is durable when it is acknowledged.
     sync: bool = false,
-    /// `fsync` or `fdatasync`, whichever is smaller: a flush after this many writes.
-    flush_every: u64 = 0,
+    /// `fsync`: a flush after this many writes.
+    fsync: u64 = 0,
+    /// `fdatasync`: the same, since a block target has no other data.
+    fdatasync: u64 = 0,
     /// `end_fsync`.
     end_fsync: bool = false,
     /// `time_based`.
@@ -234,6 +231,15 @@ impl JobOptions {
     pub fn line_of(&self, name: &str) -> u32 {
         let mut all = self.inherited.iter().chain(&self.given).rev();
         all.find(|given| given.name == name).map_or(self.line, |given| given.line)
+    }
+
+    /// A flush is due after this many writes: by `fsync` or `fdatasync`, whichever comes first; 0 for
+    /// never.
+    pub fn flush_every(&self) -> u64 {
+        match (self.fsync, self.fdatasync) {
+            (every, 0) | (0, every) => every,
+            (one, other) => one.min(other),
+        }
     }
 
     /// Which of the three directions take part.

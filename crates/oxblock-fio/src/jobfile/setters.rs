@@ -86,14 +86,6 @@ pub(super) fn sync(job: &mut JobOptions, text: &str) -> Outcome {
     Ok(())
 }
 
-/// `fsync=` and `fdatasync=`: the more frequent of the two.
-pub(super) fn flush_every(job: &mut JobOptions, writes: u64) {
-    job.flush_every = match (job.flush_every, writes) {
-        (every, 0) | (0, every) => every,
-        (a, b) => a.min(b),
-    };
-}
-
 /// `verify=`.
 pub(super) fn verify(job: &mut JobOptions, text: &str) -> Outcome {
     job.verify = match text {
@@ -125,24 +117,10 @@ pub(super) fn buffer_pattern(job: &mut JobOptions, text: &str) -> Outcome {
 
 /// `rate=`.
 pub(super) fn rate(job: &mut JobOptions, text: &str) -> Outcome {
-    rates(&mut job.rate, text, value::size)
+    value::triple(text, &mut job.rate, value::size)
 }
 
 /// `rate_iops=`.
 pub(super) fn rate_iops(job: &mut JobOptions, text: &str) -> Outcome {
-    rates(&mut job.rate_iops, text, value::integer)
-}
-
-fn rates(into: &mut [u64; 3], text: &str, one: fn(&str) -> Result<u64, String>) -> Outcome {
-    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    if parts.len() > 3 {
-        return Err("at most three values: reads, writes, trims".into());
-    }
-    for (direction, slot) in into.iter_mut().enumerate() {
-        let part = parts.get(direction).or(parts.last()).copied().unwrap_or_default();
-        if !part.is_empty() {
-            *slot = one(part)?;
-        }
-    }
-    Ok(())
+    value::triple(text, &mut job.rate_iops, value::integer)
 }

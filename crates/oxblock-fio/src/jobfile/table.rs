@@ -115,8 +115,8 @@ pub(super) static OPTIONS: &[OptionDef] = &[
     def("serialize_overlap", "", Kind::Flag(|o, v| o.serialize_overlap = v), "0", "Hold an I/O back while one to the same blocks is in flight"),
     // Durability.
     def("sync", "", text("0, 1, none, sync, dsync", set::sync), "none", "Every write is durable when acknowledged (FUA)"),
-    def("fsync", "", int(0, u64::MAX, set::flush_every), "0", "A flush after this many writes"),
-    def("fdatasync", "", int(0, u64::MAX, set::flush_every), "0", "The same as fsync: a block target has no other data"),
+    def("fsync", "", int(0, u64::MAX, |job, writes| job.fsync = writes), "0", "A flush after this many writes"),
+    def("fdatasync", "", int(0, u64::MAX, |job, writes| job.fdatasync = writes), "0", "The same as fsync: a block target has no other data"),
     def("end_fsync", "", Kind::Flag(|o, v| o.end_fsync = v), "0", "A flush at the end of the job's writes"),
     // Time.
     def("runtime", "timeout", seconds(|o, v| o.runtime = v), "0", "Stop after this time"),

@@ -70,13 +70,25 @@ fn globals_apply_to_what_follows_and_sections_override() {
 }
 
 #[test]
+fn a_later_flush_interval_replaces_the_earlier_one() {
+    let every = |global: &str, job: &str| {
+        let file = parse(&format!("[global]\n{global}\n[j]\n{job}\n"), "t").unwrap();
+        file.jobs[0].flush_every()
+    };
+    assert_eq!(every("fsync=1", "fsync=32"), 32);
+    assert_eq!(every("fsync=1", "fsync=0"), 0);
+    assert_eq!(every("fsync=1", "fdatasync=32"), 1);
+    assert_eq!(every("fsync=8", "fsync=0\nfdatasync=16"), 16);
+}
+
+#[test]
 fn options_reach_their_fields() {
     let parsed = job("readwrite=randrw:4\nrwmixwrite=30\nblocksize=4k,8k\nfsync=8\nfdatasync=4\n\
          io_limit=1g\noffset=10%\nthinktime=5ms\nrate=1m,,3m\nrate_iops=9\nsync=dsync\n\
          random_distribution=pareto:0.3\nrandseed=7\nverify=md5\niodepth_batch_submit=2");
     assert_eq!(parsed.rw.name(), "randrw");
     assert_eq!((parsed.rw_modifier, parsed.rwmixread), (4, 70));
-    assert_eq!(parsed.flush_every, 4);
+    assert_eq!(parsed.flush_every(), 4);
     assert_eq!(parsed.thinktime, 5_000_000);
     assert_eq!(parsed.rate, [1 << 20, 0, 3 << 20]);
     assert_eq!(parsed.rate_iops, [9; 3]);

@@ -85,6 +85,26 @@ pub(super) fn decimal(text: &str, min: f64, max: f64) -> Result<f64, String> {
     }
 }
 
+/// Values for reads, writes and trims from a comma list: a lone one is for all of them, the last of
+/// two is for writes and trims, an empty one leaves what was there.
+pub(super) fn triple<T>(
+    text: &str,
+    into: &mut [T; 3],
+    one: impl Fn(&str) -> Result<T, String>,
+) -> Result<(), String> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    if parts.len() > 3 {
+        return Err("at most three values: reads, writes, trims".into());
+    }
+    for (direction, slot) in into.iter_mut().enumerate() {
+        let part = parts.get(direction).or(parts.last()).copied().unwrap_or_default();
+        if !part.is_empty() {
+            *slot = one(part)?;
+        }
+    }
+    Ok(())
+}
+
 /// What a time without a unit is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeUnit {

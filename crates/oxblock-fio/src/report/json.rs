@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{FIO_VERSION, JobResult, Report, date};
 use crate::jobfile::Given;
 use crate::num;
-use crate::run::stats::{DirectionStats, Latency, Moments, Sizes};
+use crate::run::Direction;
+use crate::run::stats::{BATCHES, DEPTHS, Latency, Sizes};
 
 /// fio says so when a job is over.
 const NO_ETA: u64 = 2_147_483_647;
@@ -50,8 +51,8 @@ fn job_value(report: &Report, job: &JobResult) -> Value {
     put("eta", json!(NO_ETA));
     put("elapsed", json!(job.elapsed.div_ceil(1_000_000_000).max(1)));
     put("job options", options(&job.options));
-    for (name, direction) in ["read", "write", "trim"].into_iter().zip(&stats.directions) {
-        put(name, direction_value(report, job, name, direction));
+    for direction in Direction::ALL {
+        put(direction.name(), direction_value(report, job, direction));
     }
     let sync = json!({
         "total_ios": stats.sync.moments.count,
@@ -64,11 +65,9 @@ fn job_value(report: &Report, job: &JobResult) -> Value {
     put("ctx", json!(job.usage.switches));
     put("majf", json!(job.usage.major_faults));
     put("minf", json!(job.usage.minor_faults));
-    let depths = ["1", "2", "4", "8", "16", "32", ">=64"];
-    let batches = ["0", "4", "8", "16", "32", "64", ">=64"];
-    put("iodepth_level", sizes(&depths, &stats.depth, ios));
-    put("iodepth_submit", sizes(&batches, &stats.submit, stats.submit.total));
-    put("iodepth_complete", sizes(&batches, &stats.complete, stats.complete.total));
+    put("iodepth_level", sizes(&DEPTHS, &stats.depth, ios));
+    put("iodepth_submit", sizes(&BATCHES, &stats.submit, stats.submit.total));
+    put("iodepth_complete", sizes(&BATCHES, &stats.complete, stats.complete.total));
     for (name, classes) in ["latency_ns", "latency_us", "latency_ms"].into_iter().zip(spread(job)) {
         put(name, Value::Object(classes.into_iter().map(|(k, v)| (k, json!(v))).collect()));
     }
@@ -87,7 +86,8 @@ fn job_value(report: &Report, job: &JobResult) -> Value {
     Value::Object(out)
 }
 
-fn direction_value(report: &Report, job: &JobResult, name: &str, stats: &DirectionStats) -> Value {
+fn direction_value(report: &Report, job: &JobResult, direction: Direction) -> Value {
+    let stats = job.stats.direction(direction);
     let bandwidth = num::floor(stats.bandwidth_bytes());
     let shown = |wanted: bool| wanted && stats.ios > 0;
     let bw = &stats.bandwidth;
@@ -107,7 +107,7 @@ fn direction_value(report: &Report, job: &JobResult, name: &str, stats: &Directi
         "lat_ns": latency(&stats.lat, shown(job.shows.lat), &job.percentiles),
         "bw_min": bw.min(),
         "bw_max": bw.max,
-        "bw_agg": group_share(report, job, name, bw),
+        "bw_agg": group_share(report, job, direction),
         "bw_mean": bw.mean(),
         "bw_dev": bw.deviation(),
         "bw_samples": bw.count,
@@ -120,15 +120,13 @@ fn direction_value(report: &Report, job: &JobResult, name: &str, stats: &Directi
 }
 
 /// A job's mean bandwidth in percent of its group's.
-pub(super) fn group_share(report: &Report, job: &JobResult, name: &str, bw: &Moments) -> f64 {
+pub(super) fn group_share(report: &Report, job: &JobResult, direction: Direction) -> f64 {
     let groups = report.groups();
-    let sum = groups.iter().find(|(group, direction, _)| {
-        *group == job.group && name == super::normal::name(*direction)
-    });
+    let sum = groups.iter().find(|(group, other, _)| *group == job.group && *other == direction);
     let Some((_, _, sum)) = sum else { return 0.0 };
     let kib = sum.total / 1024.0;
     // The mean is per job, the group's figure is for all of them.
-    let mean = bw.mean() * f64::from(job.members);
+    let mean = job.stats.direction(direction).bandwidth.mean() * f64::from(job.members);
     if kib > 0.0 { (mean * 100.0 / kib).min(100.0) } else { 0.0 }
 }
 

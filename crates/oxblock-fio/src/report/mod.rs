@@ -5,18 +5,20 @@
 //! [`Report::entries`] has one entry per job, or per group under `group_reporting`.
 
 mod date;
+mod header;
 mod json;
 mod normal;
 mod units;
 
 use std::time::SystemTime;
 
-use crate::jobfile::{Given, JobFile};
+use crate::jobfile::{Given, JobFile, JobOptions};
 use crate::num;
+use crate::run::Direction;
+use crate::run::plan::Planned;
 use crate::run::stats::{DirectionStats, JobStats};
 use crate::run::usage::Usage;
 use crate::run::verify::Mismatch;
-use crate::run::{Direction, JobParts};
 
 /// The version of fio whose output this is the shape of.
 pub const FIO_VERSION: &str = "fio-3.33";
@@ -63,21 +65,21 @@ struct Shows {
 }
 
 impl JobResult {
-    pub(crate) fn new(parts: JobParts<'_>, elapsed: u64) -> Self {
-        let spec = parts.spec;
+    /// A job of which nothing is known yet but what it was asked for.
+    pub(crate) fn new(spec: &JobOptions, group: u32) -> Self {
         Self {
             name: spec.name.clone(),
             description: spec.description.clone(),
-            group: parts.group,
+            group,
             members: 1,
-            errno: parts.errno,
-            error: parts.error,
+            errno: 0,
+            error: None,
             options: spec.given.clone(),
-            stats: parts.stats,
-            usage: parts.usage,
-            mismatches: parts.mismatches,
-            mismatch_count: parts.mismatch_count,
-            elapsed,
+            stats: JobStats::default(),
+            usage: Usage::default(),
+            mismatches: Vec::new(),
+            mismatch_count: 0,
+            elapsed: 0,
             percentiles: spec.percentiles.clone(),
             shows: Shows {
                 slat: spec.slat_percentiles,
@@ -125,19 +127,6 @@ impl JobResult {
     pub fn bandwidth(&self) -> f64 {
         self.stats.directions.iter().map(DirectionStats::bandwidth_bytes).sum()
     }
-
-    /// User and system time of the process while the job ran, seconds.
-    pub fn cpu_seconds(&self) -> f64 {
-        self.usage.cpu()
-    }
-
-    /// CPU time per I/O, seconds; 0 without I/O.
-    pub fn cpu_per_io(&self) -> f64 {
-        match self.stats.ios() {
-            0 => 0.0,
-            ios => self.usage.cpu() / num::float(ios),
-        }
-    }
 }
 
 /// Everything that a run measured.
@@ -147,6 +136,7 @@ pub struct Report {
     pub jobs: Vec<JobResult>,
     /// What was adapted to the target, in sentences.
     pub notes: Vec<String>,
+    planned: Vec<header::Job>,
     globals: Vec<Given>,
     finished: SystemTime,
 }
@@ -154,12 +144,14 @@ pub struct Report {
 impl Report {
     pub(crate) fn new(
         file: &JobFile,
+        plans: &[Planned<'_>],
         jobs: Vec<JobResult>,
         notes: Vec<String>,
         started: SystemTime,
     ) -> Self {
         let finished = SystemTime::now().max(started);
-        Self { jobs, notes, globals: file.globals.clone(), finished }
+        let planned = header::jobs(plans);
+        Self { jobs, notes, planned, globals: file.globals.clone(), finished }
     }
 
     /// One result per job, or per group for jobs with `group_reporting`, in order.
@@ -201,7 +193,7 @@ impl Report {
         let mut out: Vec<(u32, Direction, GroupStats)> = Vec::new();
         let last = self.jobs.last().map_or(0, |job| job.group);
         for group in 0..=last {
-            for direction in [Direction::Read, Direction::Write, Direction::Trim] {
+            for direction in Direction::ALL {
                 let members = self.jobs.iter().filter(|job| job.group == group);
                 let stats = members.map(|job| job.stats.direction(direction));
                 if let Some(sum) = GroupStats::of(stats.filter(|stats| stats.ios > 0)) {

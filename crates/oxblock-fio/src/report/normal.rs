@@ -3,19 +3,10 @@
 use std::fmt::Write;
 
 use super::units::{both, short};
-use super::{JobResult, Report, date, json};
+use super::{JobResult, Report, date, header, json};
 use crate::num;
 use crate::run::Direction;
-use crate::run::stats::{DirectionStats, Latency, Moments, Sizes};
-
-/// The name of a direction.
-pub(super) fn name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Read => "read",
-        Direction::Write => "write",
-        Direction::Trim => "trim",
-    }
-}
+use crate::run::stats::{BATCHES, DEPTHS, Latency, Moments, Sizes};
 
 /// The whole report.
 pub(super) fn text(report: &Report) -> String {
@@ -23,6 +14,7 @@ pub(super) fn text(report: &Report) -> String {
     for note in &report.notes {
         line(&mut out, format_args!("oxblock: {note}"));
     }
+    header::text(&mut out, &report.planned);
     out.push('\n');
     for job in report.entries() {
         job_text(&mut out, report, &job);
@@ -46,7 +38,7 @@ pub(super) fn text(report: &Report) -> String {
             &mut out,
             format_args!(
                 "{:>7}: bw={}, {}, io={}, run={}-{}msec",
-                name(*direction).to_ascii_uppercase(),
+                direction.name().to_ascii_uppercase(),
                 both(sum.total, "B/s"),
                 range(slow, fast),
                 both(num::float(sum.bytes), "B"),
@@ -62,7 +54,7 @@ pub(super) fn text(report: &Report) -> String {
 }
 
 /// Writing to a string cannot fail.
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+pub(super) fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).ok();
     out.push('\n');
 }
@@ -87,11 +79,9 @@ fn job_text(out: &mut String, report: &Report, job: &JobResult) {
     if let Some(description) = &job.description {
         line(out, format_args!("  Description  : [{description}]"));
     }
-    let directions = [Direction::Read, Direction::Write, Direction::Trim];
-    for direction in directions {
-        let stats = job.stats.direction(direction);
-        if stats.ios > 0 {
-            direction_text(out, report, job, name(direction), stats);
+    for direction in Direction::ALL {
+        if job.stats.direction(direction).ios > 0 {
+            direction_text(out, report, job, direction);
         }
     }
     for (unit, classes) in ["nsec", "usec", "msec"].into_iter().zip(json::spread(job)) {
@@ -118,14 +108,10 @@ fn job_text(out: &mut String, report: &Report, job: &JobResult) {
     }
 }
 
-fn direction_text(
-    out: &mut String,
-    report: &Report,
-    job: &JobResult,
-    name: &str,
-    stats: &DirectionStats,
-) {
-    let tail = if name == "write" { "; 0 zone resets" } else { "" };
+fn direction_text(out: &mut String, report: &Report, job: &JobResult, direction: Direction) {
+    let stats = job.stats.direction(direction);
+    let name = direction.name();
+    let tail = if direction == Direction::Write { "; 0 zone resets" } else { "" };
     line(
         out,
         format_args!(
@@ -136,11 +122,15 @@ fn direction_text(
             stats.runtime_ms(),
         ),
     );
-    latency_line(out, "slat", &stats.slat.moments);
+    // A request that leaves by itself is submitted as it is queued: there is nothing to show then.
+    let has_slat = stats.slat.moments.max > 0;
+    if has_slat {
+        latency_line(out, "slat", &stats.slat.moments);
+    }
     latency_line(out, "clat", &stats.clat.moments);
     latency_line(out, " lat", &stats.lat.moments);
     let shows = [
-        ("slat", &stats.slat, job.shows.slat),
+        ("slat", &stats.slat, job.shows.slat && has_slat),
         ("clat", &stats.clat, job.shows.clat),
         ("lat", &stats.lat, job.shows.lat),
     ];
@@ -151,7 +141,7 @@ fn direction_text(
     if bw.count == 0 {
         return;
     }
-    let share = json::group_share(report, job, name, bw);
+    let share = json::group_share(report, job, direction);
     let large = bw.mean() > 1024.0 * 1024.0;
     let (unit, divisor) = if large { ("MiB", 1024.0) } else { ("KiB", 1.0) };
     let scaled = |value: u64| num::floor(num::float(value) / divisor);
@@ -187,10 +177,10 @@ fn latency_line(out: &mut String, name: &str, moments: &Moments) {
     let (mut mean, mut deviation) = (moments.mean(), moments.deviation());
     let mut unit = "nsec";
     for (next, least) in [("usec", 1.0), ("msec", 1000.0)] {
-        let fits = moments.min() > 2000 && moments.max > 99_999 && moments.deviation() > 1000.0;
-        let fits = fits && num::float(moments.min()) > 2000.0 * least;
-        let fits = fits && num::float(moments.max) > 99_999.0 * least;
-        if fits && moments.deviation() > 1000.0 * least {
+        if num::float(moments.min()) > 2000.0 * least
+            && num::float(moments.max) > 99_999.0 * least
+            && moments.deviation() > 1000.0 * least
+        {
             unit = next;
             (min, max) = (min / 1000.0, max / 1000.0);
             (mean, deviation) = (mean / 1000.0, deviation / 1000.0);
@@ -263,13 +253,11 @@ fn totals_text(out: &mut String, job: &JobResult) {
         let cells = names.iter().zip(sizes.percent_of(whole));
         cells.map(|(name, share)| format!("{name}={share:3.1}%")).collect::<Vec<_>>().join(", ")
     };
-    let depths = ["1", "2", "4", "8", "16", "32", ">=64"];
-    let batches = ["0", "4", "8", "16", "32", "64", ">=64"];
     let ios = stats.ios();
-    line(out, format_args!("  IO depths    : {}", row(depths, &stats.depth, ios)));
-    let submit = row(batches, &stats.submit, stats.submit.total);
+    line(out, format_args!("  IO depths    : {}", row(DEPTHS, &stats.depth, ios)));
+    let submit = row(BATCHES, &stats.submit, stats.submit.total);
     line(out, format_args!("     submit    : {submit}"));
-    let complete = row(batches, &stats.complete, stats.complete.total);
+    let complete = row(BATCHES, &stats.complete, stats.complete.total);
     line(out, format_args!("     complete  : {complete}"));
     let [read, write, trim] = &stats.directions;
     line(

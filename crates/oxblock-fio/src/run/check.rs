@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use oxblock::device::Buf;
 
-use super::plan::{Planned, plan_for};
+use super::plan::{Planned, plan};
 use super::stream::{Direction, Stream};
 use super::verify::{Mismatch, Reason, Stamp};
 use crate::jobfile::{JobError, JobFile};
@@ -28,8 +28,6 @@ pub struct JobCheck {
     pub bad: u64,
     /// The highest write number found; 0 for none.
     pub newest: u64,
-    /// The write numbers found, ascending, each once.
-    pub numbers: Vec<u64>,
 }
 
 /// The outcome of [`verify_only`].
@@ -57,10 +55,10 @@ pub fn verify_only(
     target: &mut dyn Target,
     durable: &[u64],
 ) -> Result<VerifyReport, JobError> {
-    let (plans, _) = plan_for(file, target)?;
+    let (plans, _) = plan(file, target)?;
     let mut report = VerifyReport::default();
     for plan in plans.iter().filter(|plan| plan.spec.rw.write) {
-        let Some(kind) = plan.spec.verify else { continue };
+        let Some(stamp) = plan.stamp() else { continue };
         let writes = durable.get(plan.index).copied().unwrap_or(0);
         if writes > 0 && (!plan.spec.randrepeat || plan.spec.ramp_time > 0) {
             let message = format!(
@@ -69,16 +67,6 @@ pub fn verify_only(
             );
             return Err(JobError::new(&file.name, Some(plan.spec.line), message));
         }
-        let stamp = Stamp {
-            kind,
-            pattern: plan
-                .spec
-                .verify_pattern
-                .clone()
-                .filter(|_| kind == crate::jobfile::VerifyKind::Pattern),
-            unit: plan.verify_unit,
-            seed: plan.seed,
-        };
         check(plan, &stamp, &replay(plan, writes), target, &mut report);
     }
     Ok(report)
@@ -124,7 +112,7 @@ fn check(
     report: &mut VerifyReport,
 ) {
     let job = plan.spec.name.clone();
-    let mut seen = JobCheck { job, good: 0, blank: 0, bad: 0, newest: 0, numbers: Vec::new() };
+    let mut seen = JobCheck { job, good: 0, blank: 0, bad: 0, newest: 0 };
     let unit = plan.verify_unit as usize;
     let chunk = (256 * 1024 / unit).max(1) * unit;
     let end = plan.range.start + plan.range.len;
@@ -149,7 +137,7 @@ fn check(
                 Ok(Some(header)) if header.number < expected => Reason::WrongWrite(header.number),
                 Ok(header) => {
                     seen.good += 1;
-                    seen.numbers.extend(header.map(|header| header.number));
+                    seen.newest = seen.newest.max(header.map_or(0, |header| header.number));
                     continue;
                 }
                 Err(Reason::Blank) if expected == 0 => {
@@ -171,9 +159,6 @@ fn check(
         }
         offset += buf.len() as u64;
     }
-    seen.numbers.sort_unstable();
-    seen.numbers.dedup();
-    seen.newest = seen.numbers.last().copied().unwrap_or(0);
     report.jobs.push(seen);
 }
 

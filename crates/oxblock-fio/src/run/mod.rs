@@ -11,7 +11,7 @@ mod engine;
 pub mod histogram;
 mod job;
 mod pace;
-mod plan;
+pub(crate) mod plan;
 mod random;
 pub mod stats;
 mod stream;
@@ -88,7 +88,7 @@ pub fn run(
     options: &RunOptions<'_>,
 ) -> Result<Report, JobError> {
     let started = SystemTime::now();
-    let (plans, mut notes) = plan::plan_for(file, target)?;
+    let (plans, mut notes) = plan::plan(file, target)?;
     let mut results: Vec<JobResult> = Vec::new();
     let phases = plans.last().map_or(0, |plan| plan.phase + 1);
     let begin = target.now();
@@ -101,39 +101,26 @@ pub fn run(
         drop(pinned);
         outcome.map_err(|message| JobError::new(&file.name, None, message))?;
         let parts = jobs.len() as u64;
-        let elapsed = target.now().saturating_sub(begin);
-        results.extend(jobs.into_iter().map(|job| JobResult::new(job_parts(job, parts), elapsed)));
+        results.extend(jobs.into_iter().map(|job| result_of(job, parts, begin)));
         if options.stop.is_some_and(|stop| stop.load(std::sync::atomic::Ordering::Relaxed)) {
             break;
         }
     }
-    Ok(Report::new(file, results, notes, started))
+    Ok(Report::new(file, &plans, results, notes, started))
 }
 
-/// What a finished job leaves for the report.
-pub(crate) struct JobParts<'f> {
-    pub(crate) spec: &'f crate::jobfile::JobOptions,
-    pub(crate) group: u32,
-    pub(crate) stats: stats::JobStats,
-    pub(crate) errno: i32,
-    pub(crate) error: Option<String>,
-    pub(crate) mismatches: Vec<verify::Mismatch>,
-    pub(crate) mismatch_count: u64,
-    pub(crate) usage: usage::Usage,
-}
-
-/// The jobs of a phase share the loop, so each is charged an equal part of its CPU time.
-fn job_parts(job: Job<'_>, parts: u64) -> JobParts<'_> {
-    JobParts {
-        spec: job.plan.spec,
-        group: job.plan.group,
-        errno: job.errno(),
-        error: job.error.as_ref().map(ToString::to_string),
-        stats: job.stats,
-        mismatches: job.mismatches,
-        mismatch_count: job.mismatch_count,
-        usage: job.usage.share(parts),
-    }
+/// What a finished job leaves for the report of a run that started at `begin`. The `parts` jobs of a phase share the loop,
+/// so each is charged an equal part of its CPU time.
+fn result_of(job: Job<'_>, parts: u64, begin: u64) -> JobResult {
+    let mut result = JobResult::new(job.plan.spec, job.plan.group);
+    result.errno = job.errno();
+    result.error = job.error.as_ref().map(ToString::to_string);
+    result.elapsed = job.ended.saturating_sub(begin);
+    result.usage = job.usage.share(parts);
+    result.stats = job.stats;
+    result.mismatches = job.mismatches;
+    result.mismatch_count = job.mismatch_count;
+    result
 }
 
 /// Keeps this thread on the CPUs of `cpus_allowed` until it is dropped.

@@ -1,7 +1,7 @@
 //! When a job may issue its next I/O: `rate`, `rate_iops` and `thinktime`.
 //!
 //! Rates are linear: I/O number N, or byte number N, is due at `start + N / rate`, so a job that
-//! was held up catches up. Times are nanoseconds on the target's clock.
+//! was held up catches up. Times are nanoseconds on the target's clock; one beyond its end is its end.
 
 use super::stream::Direction;
 use crate::jobfile::JobOptions;
@@ -55,7 +55,7 @@ impl Pace {
         let at = |rates: &[u64; 3], done: &[u64; 3]| {
             let rate = rates.get(direction as usize).copied().unwrap_or(0);
             let done = done.get(direction as usize).copied().unwrap_or(0);
-            self.start + num::scale(done, 1_000_000_000, rate)
+            self.start.saturating_add(num::scale(done, 1_000_000_000, rate))
         };
         at(&self.bytes_per_second, &self.bytes).max(at(&self.ios_per_second, &self.ios))
     }
@@ -88,7 +88,7 @@ impl Pace {
             return Some(0);
         }
         if self.pause_until == 0 {
-            self.pause_until = now + self.thinktime;
+            self.pause_until = now.saturating_add(self.thinktime);
         }
         if now < self.pause_until {
             return Some(self.pause_until);
@@ -99,7 +99,8 @@ impl Pace {
 
     /// Should the loop spin instead of sleeping at `now`? True in the spinning part of a pause.
     pub(crate) fn spins(&self, now: u64) -> bool {
-        let sleep_from = (self.pause_until + self.spin).saturating_sub(self.thinktime);
+        // The spin is never longer than the pause.
+        let sleep_from = self.pause_until.saturating_sub(self.thinktime.saturating_sub(self.spin));
         self.spin > 0 && self.pause_until > 0 && now < sleep_from
     }
 }

@@ -4,8 +4,8 @@
 
 use super::random::mix;
 use super::stream::{Range, unit_of};
-use super::verify::MIN_UNIT;
-use crate::jobfile::{JobError, JobFile, JobOptions};
+use super::verify::{MIN_UNIT, Stamp};
+use crate::jobfile::{JobError, JobFile, JobOptions, VerifyKind};
 use crate::num;
 use crate::target::Target;
 
@@ -15,6 +15,8 @@ pub(crate) struct Planned<'f> {
     pub(crate) spec: &'f JobOptions,
     /// Position among all clones of the file.
     pub(crate) index: usize,
+    /// Position among the clones of its job.
+    pub(crate) clone: u64,
     /// Where it works.
     pub(crate) range: Range,
     /// Bytes per loop.
@@ -31,16 +33,22 @@ pub(crate) struct Planned<'f> {
     pub(crate) phase: u32,
 }
 
+impl Planned<'_> {
+    /// How its blocks are stamped and judged; `None` when they are not verified.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        let kind = self.spec.verify?;
+        let pattern = self.spec.verify_pattern.clone().filter(|_| kind == VerifyKind::Pattern);
+        Some(Stamp { kind, pattern, unit: self.verify_unit, seed: self.seed })
+    }
+}
+
 /// The clones in order, and remarks about what was adapted to the target.
 pub(crate) fn plan<'f>(
     file: &'f JobFile,
-    size: u64,
-    block_size: u32,
+    target: &dyn Target,
 ) -> Result<(Vec<Planned<'f>>, Vec<String>), JobError> {
+    let (size, block_size) = (target.size(), target.block_size());
     let (mut clones, mut notes) = (Vec::new(), Vec::new());
-    if !file.replaced.is_empty() {
-        notes.push(format!("replaced by the target: {}", file.replaced.join(", ")));
-    }
     let (mut group, mut phase) = (0, 0);
     // Without randrepeat every run is different, and its clones are different from each other.
     let entropy = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
@@ -64,7 +72,7 @@ pub(crate) fn plan<'f>(
             let seed = mix(base ^ mix(number + 1) ^ mix(clone << 32));
             let index = clones.len();
             let planned =
-                Planned { spec, index, range, limit, seed, unit, verify_unit, group, phase };
+                Planned { spec, index, clone, range, limit, seed, unit, verify_unit, group, phase };
             check_verify(file, &planned)?;
             clones.push(planned);
         }
@@ -73,14 +81,6 @@ pub(crate) fn plan<'f>(
     check_overlaps(file, &clones)?;
     notes.dedup();
     Ok((clones, notes))
-}
-
-/// Sizes of a real target.
-pub(crate) fn plan_for<'f>(
-    file: &'f JobFile,
-    target: &dyn Target,
-) -> Result<(Vec<Planned<'f>>, Vec<String>), JobError> {
-    plan(file, target.size(), target.block_size())
 }
 
 fn refuse(file: &JobFile, spec: &JobOptions, option: &str, message: String) -> JobError {

@@ -21,6 +21,20 @@ pub enum Direction {
     Trim = 2,
 }
 
+impl Direction {
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Trim];
+
+    /// fio's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Trim => "trim",
+        }
+    }
+}
+
 /// One I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Io {
@@ -55,7 +69,8 @@ pub(crate) struct Stream {
     /// What blocks are laid on, bytes.
     unit: u64,
     sizes: [BlockSizes; 3],
-    directions: [bool; 3],
+    /// Each block is trimmed, then written.
+    trim_then_write: bool,
     /// The only direction, when there is but one.
     only: Option<Direction>,
     rwmixread: u64,
@@ -79,8 +94,7 @@ pub(crate) struct Stream {
 impl Stream {
     /// The stream of `job` in `range`; `limit` bytes per loop.
     pub(crate) fn new(job: &JobOptions, range: Range, limit: u64, seed: u64) -> Self {
-        let directions = job.directions();
-        let only = match directions {
+        let only = match job.directions() {
             [true, false, false] => Some(Direction::Read),
             [false, true, false] => Some(Direction::Write),
             [false, false, true] => Some(Direction::Trim),
@@ -108,7 +122,7 @@ impl Stream {
             range,
             unit,
             sizes: job.bs.clone(),
-            directions,
+            trim_then_write: job.rw.trim_then_write(),
             only,
             rwmixread: u64::from(job.rwmixread),
             picker,
@@ -159,7 +173,7 @@ impl Stream {
             Some(trimmed) => Io { direction: Direction::Write, ..trimmed },
             None => self.generate(),
         };
-        if io.direction == Direction::Trim && self.directions == [false, true, true] {
+        if io.direction == Direction::Trim && self.trim_then_write {
             self.trimmed = Some(io);
         }
         self.bytes += u64::from(io.len);
@@ -170,7 +184,7 @@ impl Stream {
     fn generate(&mut self) -> Io {
         let direction = match self.only {
             Some(direction) => direction,
-            None if self.directions == [false, true, true] => Direction::Trim,
+            None if self.trim_then_write => Direction::Trim,
             None if self.random.below(100) < self.rwmixread => Direction::Read,
             None => Direction::Write,
         };

@@ -50,6 +50,22 @@ fn every_pattern_moves_size_bytes_and_covers_each_block_once() {
 }
 
 #[test]
+fn elapsed_is_to_the_end_of_each_job() {
+    let file = parse("[short]\nsize=4k\n[long]\nsize=1m\n", "t").unwrap();
+    let report = run(&file, &mut MemoryTarget::new(SIZE), &RunOptions::default()).unwrap();
+    assert!(report.jobs[0].elapsed * 10 < report.jobs[1].elapsed, "{report:?}");
+}
+
+#[test]
+fn times_beyond_the_clock_are_its_end() {
+    let (seen, report) = stream_of("rw=read\nsize=64k\nstartdelay=213503d\nruntime=213503d");
+    assert_eq!((seen.len(), report.errno()), (16, 0));
+    let paced = "rw=read\nsize=8k\nstartdelay=213503d\nruntime=9000\nthinktime=213503d";
+    let (seen, report) = stream_of(paced);
+    assert_eq!((seen.len(), report.errno()), (1, 0));
+}
+
+#[test]
 fn trimwrite_writes_what_it_trimmed() {
     for rw in ["trimwrite", "randtrimwrite"] {
         let (seen, _) = stream_of(&format!("rw={rw}\nbs=64k"));
@@ -345,7 +361,7 @@ fn what_does_not_fit_the_target_is_refused_by_line() {
         assert_eq!(error.line(), Some(line), "{options}");
     }
     let (_, report) = stream_of("rw=read\nsize=8g\nfilename=/x\nioengine=libaio");
-    assert_eq!(report.notes.len(), 2);
+    assert_eq!(report.notes.len(), 1);
     assert_eq!(report.jobs[0].stats.bytes(), SIZE);
 }
 

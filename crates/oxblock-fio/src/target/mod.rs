@@ -9,6 +9,7 @@
 //!   that finishes a request inside `submit` is charged for it.
 //! - Requests in flight to the same blocks are in no order, unless the target says otherwise.
 
+#[cfg(test)]
 mod memory;
 mod null;
 mod raw;
@@ -16,7 +17,8 @@ mod volume;
 
 use std::time::Duration;
 
-pub use memory::{MemoryTarget, Seen};
+#[cfg(test)]
+pub(crate) use memory::{MemoryTarget, Seen};
 pub use null::NullTarget;
 pub use oxblock::submit::request::{Completion, Request, RequestKind};
 pub use raw::RawTarget;

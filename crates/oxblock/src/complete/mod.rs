@@ -2,4 +2,6 @@
 
 pub(crate) mod apply;
 pub(crate) mod flush;
+pub mod policy;
 pub(crate) mod retire;
+pub(crate) mod verify;

@@ -1,22 +1,25 @@
 //! Retirement: completed records are applied to the map in the order of the log, then their issuers are told.
 
+use std::io;
+
 use crate::complete::apply::{Progress, apply};
-use crate::device::Done;
+use crate::complete::policy::EndFacts;
+use crate::device::Bufs;
 use crate::format::record::Kind;
 use crate::lane::{Lane, Waiter};
 use crate::log::append::{Record, STREAM_DATA};
 
 impl Lane {
     /// A record's device write is done.
-    pub fn record_written(&mut self, sequence: u64, done: Done) {
-        if let Err(error) = done.result {
+    pub fn record_written(&mut self, sequence: u64, bufs: Bufs, result: io::Result<()>) {
+        if let Err(error) = result {
             self.latch_io("writing the log", error);
         }
         let Some(record) = self.log.record_mut(sequence) else {
             unreachable!("record {sequence} is not in the log")
         };
         record.written = true;
-        record.bufs = done.bufs;
+        record.bufs = bufs;
         let data = record.stream == STREAM_DATA;
         self.log.flying -= usize::from(data);
     }
@@ -65,6 +68,7 @@ impl Lane {
             let Err(miss) = result else { return true };
             if !self.fetches.is_lost(miss.key) {
                 (record.applied, record.at) = (progress.entries, progress.at);
+                self.count_cleared(&EndFacts { node_missing: true, ..EndFacts::default() });
                 self.fetch(miss, Waiter::Loop);
                 return false;
             }

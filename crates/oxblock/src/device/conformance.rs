@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Action, Buf, Bufs, Done, IoQueue, Op};
+use super::{Action, Buf, Bufs, Done, IoQueue, Job, Op, Work};
 
 const BLOCK: usize = 4096;
 const MIB: u64 = 1 << 20;
@@ -28,6 +28,8 @@ pub(crate) fn suite(make: Make<'_>) {
     a_discard_ends_and_the_range_can_be_written(&mut *make(4 * MIB));
     waits_end(&mut *make(4 * MIB));
     a_waiter_wakes_another_thread(&mut *make(4 * MIB));
+    jobs_end_once_and_done(&mut *make(4 * MIB));
+    a_waiter_wakes_for_jobs(&mut *make(4 * MIB));
     a_queue_dropped_in_flight_is_harmless(make);
 }
 
@@ -325,6 +327,67 @@ fn a_waiter_wakes_another_thread(queue: &mut dyn IoQueue) {
             thread = wait();
         }
         drain(queue);
+    }
+}
+
+/// A job that works for a while and then adds up.
+struct Sum {
+    numbers: Vec<u64>,
+    rounds: u64,
+    sum: u64,
+}
+
+impl Work for Sum {
+    fn run(&mut self) {
+        for _ in 0..self.rounds {
+            self.sum = std::hint::black_box(self.numbers.iter().sum());
+        }
+    }
+}
+
+fn sum_job(tag: u64, rounds: u64, handed_over: bool) -> Job {
+    let work = Box::new(Sum { numbers: vec![tag; 100], rounds, sum: 0 });
+    Job { tag, work, cost: rounds * 30, handed_over }
+}
+
+/// Light and heavy jobs, handed over and not, among operations.
+fn jobs_end_once_and_done(queue: &mut dyn IoQueue) {
+    for tag in 0..200_u64 {
+        let rounds = if tag.is_multiple_of(7) { 5000 } else { 1 };
+        queue.run(sum_job(tag, rounds, tag.is_multiple_of(3)));
+        if tag.is_multiple_of(5) {
+            queue.push(write(1000 + tag, tag * 4096, [pattern(tag, BLOCK)]));
+        }
+        if tag.is_multiple_of(11) {
+            queue.submit();
+        }
+    }
+    let found = drain(queue);
+    assert_eq!(found.len(), 240);
+    for (tag, done) in found {
+        assert!(done.result.is_ok());
+        let Some(work) = done.work else {
+            assert!(tag >= 1000, "job {tag} lost its work");
+            continue;
+        };
+        let work: Box<dyn std::any::Any> = work;
+        assert_eq!(work.downcast::<Sum>().unwrap().sum, tag * 100);
+    }
+}
+
+/// A waiter that is used without the queue wakes when a job ends, like for an operation.
+fn a_waiter_wakes_for_jobs(queue: &mut dyn IoQueue) {
+    let Some(waiter) = queue.waiter() else { return };
+    queue.run(sum_job(1, 20_000, true));
+    queue.submit();
+    let mut done = Vec::new();
+    let began = Instant::now();
+    while queue.reap(&mut done) == 0 {
+        waiter.wait(Some(Duration::from_secs(5)));
+        assert!(
+            began.elapsed() < Duration::from_secs(4),
+            "the waiter slept through the end of a job"
+        );
     }
 }
 

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::target::Targets;
-use super::{Done, IoQueue, Op, QueueLimits, Waiter, sync};
+use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter, sync};
 
 /// Runs operations at once, by plain system calls.
 #[derive(Debug)]
@@ -20,11 +20,6 @@ impl InlineQueue {
     pub(super) fn new(targets: Targets) -> Self {
         Self { targets, pushed: Vec::new(), ready: Vec::new() }
     }
-
-    /// Runs one operation now.
-    pub(super) fn run(&mut self, op: Op) {
-        self.ready.push(sync::run(&self.targets, op));
-    }
 }
 
 impl IoQueue for InlineQueue {
@@ -34,6 +29,10 @@ impl IoQueue for InlineQueue {
 
     fn push(&mut self, op: Op) {
         self.pushed.push(op);
+    }
+
+    fn run(&mut self, job: Job) {
+        self.ready.push(job.run());
     }
 
     fn submit(&mut self) {

@@ -29,19 +29,20 @@ const STRAGGLER_LIMIT: Duration = Duration::from_secs(10);
 /// The time between two tries.
 const BLOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// A held lock; dropping it releases it.
+/// A held lock on a file or a block device, which keeps others that take it off; dropping it releases it.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub struct Lock {
     #[expect(dead_code, reason = "held for its drop")]
     file: File,
 }
 
 impl Lock {
-    /// Locks `file`, which must not be used for I/O: alone for a writer, together with other readers otherwise.
+    /// Locks the open file description of `file`: alone for a writer, together with other readers otherwise. No ring may do
+    /// I/O on that description, since it would hold on to the lock. `path` is for messages.
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] naming the holder.
-    pub(super) fn take(file: File, path: &Path, writable: bool) -> Result<Self> {
+    pub fn take(file: File, path: &Path, writable: bool) -> Result<Self> {
         let operation = if writable {
             FlockOperation::NonBlockingLockExclusive
         } else {

@@ -19,6 +19,7 @@
 pub mod buf;
 #[cfg(test)]
 pub(crate) mod conformance;
+mod crew;
 mod event;
 mod extents;
 mod flight;
@@ -37,6 +38,8 @@ mod target;
 mod threads;
 mod uring;
 
+use std::any::Any;
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -48,8 +51,10 @@ use smallvec::SmallVec;
 pub use buf::Buf;
 pub(crate) use event::Event;
 pub(crate) use extents::Extents;
+pub use lock::Lock;
 pub use open::{DeviceCall, DeviceOptions, Made, Opened, Sharing, open_devices};
-pub use prepare::preallocate;
+pub(crate) use prepare::preallocate;
+pub use prepare::sync_folder;
 
 /// The buffers of one operation, gathered or scattered in order.
 pub type Bufs = SmallVec<[Buf; 1]>;
@@ -91,15 +96,61 @@ pub enum Action {
     },
 }
 
-/// The end of an [`Op`].
-#[derive(Debug)]
+/// Computing that owns all that it needs, and can so run on any thread.
+pub trait Work: Any + Send {
+    /// Does it.
+    fn run(&mut self);
+}
+
+/// A piece of work for [`IoQueue::run`].
+pub struct Job {
+    /// Given back in [`Done`]; unique among the operations and jobs in flight.
+    pub tag: u64,
+    /// What to do.
+    pub work: Box<dyn Work>,
+    /// About how long it takes one core, in nanoseconds.
+    pub cost: u64,
+    /// A worker must do it, whatever the hand-off costs, if there is one at all; otherwise whoever comes first.
+    pub handed_over: bool,
+}
+
+impl Job {
+    /// Does it, here and now.
+    pub(crate) fn run(mut self) -> Done {
+        self.work.run();
+        Done { tag: self.tag, bufs: Bufs::new(), work: Some(self.work), result: Ok(()) }
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("tag", &self.tag)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The end of an [`Op`] or of a [`Job`].
 pub struct Done {
     /// The operation's tag.
     pub tag: u64,
-    /// Its buffers, in order; empty for `Flush` and `Discard`.
+    /// Its buffers, in order; empty for `Flush`, `Discard` and jobs.
     pub bufs: Bufs,
+    /// The work of a job, done.
+    pub work: Option<Box<dyn Work>>,
     /// How it went. After an error the content of read buffers is unspecified.
     pub result: io::Result<()>,
+}
+
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Done")
+            .field("tag", &self.tag)
+            .field("bufs", &self.bufs)
+            .field("result", &self.result)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How a device makes one write durable without a flush.
@@ -159,6 +210,10 @@ pub trait IoQueue {
     /// Queues an operation. It starts with the next [`submit`](Self::submit), or earlier.
     fn push(&mut self, op: Op);
 
+    /// Has `job` done beside the issuer, or inside the next [`submit`](Self::submit), [`wait`](Self::wait) or this very
+    /// call where that is faster. It ends in one `Done` like an operation, and always well.
+    fn run(&mut self, job: Job);
+
     /// Starts everything that was pushed.
     fn submit(&mut self);
 
@@ -208,29 +263,31 @@ pub struct Waiter(Arc<WaiterInner>);
 
 #[derive(Debug)]
 struct WaiterInner {
-    /// Polls readable while completions can be reaped.
-    completions: Arc<OwnedFd>,
+    /// Poll readable while completions can be reaped.
+    completions: SmallVec<[Arc<OwnedFd>; 2]>,
     /// Signalled by a kick.
     kick: Event,
 }
 
 impl Waiter {
-    /// A waiter on a descriptor that polls readable while completions can be reaped.
+    /// A waiter on descriptors that poll readable while completions can be reaped.
     ///
     /// # Errors
     /// When no event descriptor is to be had.
-    pub(crate) fn new(completions: impl Into<Arc<OwnedFd>>) -> io::Result<Self> {
-        Ok(Self(Arc::new(WaiterInner { completions: completions.into(), kick: Event::new()? })))
+    pub(crate) fn new(completions: impl IntoIterator<Item = Arc<OwnedFd>>) -> io::Result<Self> {
+        let kick = Event::new()?;
+        let completions = completions.into_iter().collect();
+        Ok(Self(Arc::new(WaiterInner { completions, kick })))
     }
 
     /// Blocks until completions can be reaped, somebody [kicks](Self::kick), or `timeout` has passed. Spurious returns
     /// are possible.
     pub fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|limit| Timespec::try_from(limit).ok());
-        let mut fds = [
-            PollFd::new(&*self.0.completions, PollFlags::IN),
-            PollFd::new(&**self.0.kick.descriptor(), PollFlags::IN),
-        ];
+        let completions =
+            self.0.completions.iter().map(|event| PollFd::new(&**event, PollFlags::IN));
+        let mut fds: SmallVec<[PollFd<'_>; 3]> = completions.collect();
+        fds.push(PollFd::new(&**self.0.kick.descriptor(), PollFlags::IN));
         // A failed poll (EINTR) is a spurious return: the caller looks for completions again.
         poll(&mut fds, timeout.as_ref()).ok();
         self.0.kick.clear();

@@ -293,11 +293,7 @@ pub(super) fn open(path: &Path, writable: bool, flags: OFlags) -> io::Result<Fil
 }
 
 /// Opens for I/O, direct where the device takes it, and says whether it does.
-pub(super) fn open_for_io(
-    path: &Path,
-    writable: bool,
-    notices: &mut Vec<String>,
-) -> Result<(File, bool)> {
+fn open_for_io(path: &Path, writable: bool, notices: &mut Vec<String>) -> Result<(File, bool)> {
     let reason = match open(path, writable, OFlags::DIRECT) {
         // Some file systems take the flag and refuse the I/O.
         Ok(file) => match rustix::io::pread(&file, &mut *Buf::new(BLOCK_SIZE), 0) {
@@ -318,7 +314,7 @@ pub(super) fn open_for_io(
 }
 
 /// The error of an open that may have failed because someone else has claimed the device.
-pub(super) fn claim_error(path: &Path, error: io::Error, writable: bool) -> Error {
+fn claim_error(path: &Path, error: io::Error, writable: bool) -> Error {
     match (error.kind(), rustix::fs::stat(path)) {
         (io::ErrorKind::ResourceBusy, Ok(stat)) => busy(path, &stat),
         _ => refused(path, error, writable),

@@ -182,7 +182,7 @@ impl Ring {
             Some(limit) if want > 0 => {
                 // Before 5.11 the call has no timeout.
                 self.ring.submit()?;
-                super::Waiter::new(self.ring_descriptor()?)?.wait(Some(limit));
+                super::Waiter::new([self.ring_descriptor()?.into()])?.wait(Some(limit));
                 return Ok(());
             }
             _ => self.ring.submit_and_wait(want),

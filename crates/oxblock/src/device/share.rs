@@ -1,4 +1,4 @@
-//! The queue for memory-like devices that shares deep work with a worker on another core.
+//! The queue for memory-like devices that shares deep work with workers on other cores.
 //!
 //! On such a device an operation is a copy. A small one is done sooner than it is handed over, so the issuer does it.
 //! When much is to be done at once, or a stream of it has been going on for a while, a worker is woken, and both take
@@ -9,100 +9,59 @@
 use std::io;
 use std::time::Duration;
 
-use super::inline::InlineQueue;
-use super::target::{Targets, now_ns};
-use super::{Action, Done, IoQueue, Op, QueueLimits, Sharing, Waiter, sync};
-use crate::workers::Workers;
+use super::crew::{Crew, Task, WORTH};
+use super::target::Targets;
+use super::{Action, Done, IoQueue, Job, Op, QueueLimits, Sharing, Waiter, sync};
+use crate::workers::Claim;
 
-/// Bytes from which an operation is worth another core by itself: copying them takes ten times what an awake worker
-/// needs to take it up.
-const WORTH: u64 = 32 << 10;
-
-/// Operations from which a batch of small ones is.
+/// Operations from which a batch of small ones is worth another core.
 const MANY: usize = 4;
 
-/// Bytes of a batch of several that pay for waking the worker: copying them takes 100 us.
-const LARGE: u64 = 1 << 20;
-
-/// Bytes in a stream of worthwhile batches after which the worker is woken: about a millisecond of copying.
-const STREAM: u64 = 4 << 20;
-
-/// The stream has ended after so many nanoseconds without a worthwhile batch.
-const STREAM_GAP: u64 = 1_000_000;
-
-/// How long the issuer waits for the worker before it takes operations back.
-const PATIENCE: Duration = Duration::from_micros(200);
-
-/// Inline calls, shared with a worker where that pays.
+/// Inline calls, shared with workers where that pays.
 pub(super) struct ShareQueue {
-    inline: InlineQueue,
-    worker: Workers<Op, Done>,
+    targets: Targets,
+    crew: Crew,
     waiter: Waiter,
     pushed: Vec<Op>,
-    stream: Stream,
-    /// Others may wait for completions without the queue, so that nothing must be left for [`IoQueue::wait`] to do.
+    ready: Vec<Done>,
+    /// Others may wait without the queue, so nothing may be left for [`IoQueue::wait`] to do.
     shared: bool,
-    /// Something is on offer that the issuer should run unless the worker takes it first.
+    /// Something is on offer that the issuer should run unless a worker takes it first.
     helps: bool,
 }
 
-/// How much worthwhile work has come without a pause.
-#[derive(Debug, Default)]
-struct Stream {
-    bytes: u64,
-    last: u64,
-}
-
-impl Stream {
-    /// Notes `bytes` at `now`; true when the stream is long enough to wake the worker.
-    fn note(&mut self, bytes: u64, now: u64) -> bool {
-        if now.saturating_sub(self.last) > STREAM_GAP {
-            self.bytes = 0;
-        }
-        self.last = now;
-        self.bytes += bytes;
-        self.bytes >= STREAM
-    }
-}
-
 impl ShareQueue {
+    /// A queue for `targets`.
+    ///
+    /// # Errors
+    /// When no event descriptor is to be had.
     pub(super) fn new(targets: Targets, sharing: Sharing) -> io::Result<Self> {
-        let for_worker = targets.clone();
+        let crew = Crew::new(targets.clone())?;
+        let waiter = Waiter::new([crew.event()])?;
         let shared = sharing == Sharing::Shared;
-        let worker = Workers::new(shared, move |op| sync::run(&for_worker, op))?;
-        let waiter = Waiter::new(worker.event())?;
-        Ok(Self {
-            inline: InlineQueue::new(targets),
-            worker,
-            waiter,
-            pushed: Vec::new(),
-            stream: Stream::default(),
-            shared,
-            helps: false,
-        })
+        let (pushed, ready) = (Vec::new(), Vec::new());
+        Ok(Self { targets, crew, waiter, pushed, ready, shared, helps: false })
     }
 
     fn offer(&mut self, op: Op) {
-        self.helps |= self.shared || matches!(op.action, Action::Read(_));
-        self.worker.offer(op);
+        let reads = matches!(op.action, Action::Read(_));
+        self.helps |= self.shared || reads;
+        self.crew.offer(Task::Op(op), if reads { Claim::Anybody } else { Claim::Worker });
     }
+}
 
-    /// The issuer's own share: all that the worker does not take first.
-    fn help(&mut self) {
-        self.helps = false;
-        while let Some(op) = self.worker.take_back() {
-            self.inline.run(op);
-        }
-    }
+/// What copying `op` takes, in nanoseconds: some 8 GB/s, and a system call.
+fn cost(op: &Op) -> u64 {
+    op.action.bytes() / 8
 }
 
 impl IoQueue for ShareQueue {
     fn limits(&self) -> &[QueueLimits] {
-        self.inline.limits()
+        &self.targets.limits
     }
 
     fn push(&mut self, op: Op) {
-        if self.worker.is_awake() && op.action.bytes() >= WORTH {
+        if cost(&op) >= WORTH && self.crew.is_awake() {
             // At once, so that it is under way while the caller prepares the next one.
             self.offer(op);
         } else {
@@ -110,57 +69,58 @@ impl IoQueue for ShareQueue {
         }
     }
 
+    fn run(&mut self, job: Job) {
+        if job.handed_over {
+            self.crew.hand_over(Task::Job(job));
+        } else if self.crew.rouse(job.cost, 2) {
+            self.crew.offer(Task::Job(job), Claim::Anybody);
+        } else {
+            self.ready.push(job.run());
+        }
+        self.helps |= self.shared;
+    }
+
     fn submit(&mut self) {
-        let bytes: u64 = self.pushed.iter().map(|op| op.action.bytes()).sum();
-        let worth = bytes >= WORTH || self.pushed.len() >= MANY;
-        if worth && !self.worker.is_awake() {
-            let large = bytes >= LARGE && self.pushed.len() > 1;
-            if self.stream.note(bytes, now_ns()) || large {
-                self.worker.wake();
+        if !self.pushed.is_empty() {
+            let many = if self.pushed.len() >= MANY { WORTH } else { 0 };
+            let cost = self.pushed.iter().map(cost).sum::<u64>().max(many);
+            let share = cost >= WORTH && self.crew.rouse(cost, self.pushed.len());
+            for op in std::mem::take(&mut self.pushed) {
+                if share {
+                    self.offer(op);
+                } else {
+                    self.ready.push(sync::run(&self.targets, op));
+                }
             }
         }
-        let share = worth && self.worker.is_awake();
-        for op in std::mem::take(&mut self.pushed) {
-            if share {
-                self.offer(op);
-            } else {
-                self.inline.run(op);
-            }
-        }
-        if self.helps {
-            self.help();
+        if std::mem::take(&mut self.helps) {
+            self.crew.help(&mut self.ready);
         }
     }
 
     fn reap(&mut self, done: &mut Vec<Done>) -> usize {
-        if self.shared && self.worker.has_finished() {
-            // Before looking, so that what ends meanwhile is told of again.
-            self.worker.unlisten();
-        }
-        self.inline.reap(done) + self.worker.reap(done)
+        let here = self.ready.len();
+        done.append(&mut self.ready);
+        here + self.crew.reap(done)
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
         self.submit();
-        if self.inline.in_flight() > 0 || self.worker.out() == 0 {
+        if !self.ready.is_empty() || self.crew.out() == 0 {
             return;
         }
-        if self.worker.spin(timeout.map_or(PATIENCE, |limit| limit.min(PATIENCE))) {
-            return;
+        if !self.crew.wait(timeout.unwrap_or(Duration::MAX), &mut self.ready) {
+            self.crew.block(|| self.waiter.wait(timeout));
         }
-        self.help();
-        if self.inline.in_flight() == 0 && self.worker.listen() {
-            self.waiter.wait(timeout);
-        }
-        self.worker.unlisten();
     }
 
     fn waiter(&self) -> Option<Waiter> {
+        self.crew.event_for_others();
         Some(self.waiter.clone())
     }
 
     fn in_flight(&self) -> usize {
-        self.pushed.len() + self.inline.in_flight() + self.worker.out()
+        self.pushed.len() + self.ready.len() + self.crew.out()
     }
 
     fn has_cheap_reads(&self) -> bool {
@@ -168,10 +128,15 @@ impl IoQueue for ShareQueue {
     }
 
     fn works_beside(&self) -> bool {
-        self.worker.is_awake()
+        self.crew.is_awake()
     }
 
     fn describe(&self) -> String {
-        format!("{}; deep queues shared with a worker on another core", self.inline.describe())
+        let paces: Vec<String> =
+            self.targets.list.iter().map(|target| target.pace.sentence()).collect();
+        format!(
+            "inline system calls in the issuer's context ({}); deep queues shared with workers on other cores",
+            paces.join("; ")
+        )
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::inline::InlineQueue;
 use super::target::Targets;
-use super::{Done, IoQueue, Op, QueueLimits, Waiter};
+use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
 /// Routes each operation by its device.
 pub(super) struct SplitQueue {
@@ -38,6 +38,10 @@ impl IoQueue for SplitQueue {
             Some(true) => self.inline.push(op),
             _ => self.other.push(op),
         }
+    }
+
+    fn run(&mut self, job: Job) {
+        self.other.run(job);
     }
 
     fn submit(&mut self) {

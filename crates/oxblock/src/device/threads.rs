@@ -10,24 +10,23 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::crew::Task;
 use super::target::Targets;
-use super::{Done, Event, IoQueue, Op, QueueLimits, Waiter, sync};
+use super::{Done, Event, IoQueue, Job, Op, QueueLimits, Waiter};
 
 /// The most threads: what keeps a disk busy. More are only started while all others are at work.
 const THREADS_MAX: usize = 16;
 
 /// A queue on a pool of threads.
-#[derive(Debug)]
 pub(super) struct ThreadQueue {
     pool: Arc<Pool>,
     workers: Vec<JoinHandle<()>>,
-    pushed: Vec<Op>,
+    pushed: Vec<Task>,
     in_flight: usize,
     waiter: Waiter,
 }
 
 /// What the queue shares with its workers.
-#[derive(Debug)]
 struct Pool {
     targets: Targets,
     state: Mutex<State>,
@@ -35,9 +34,9 @@ struct Pool {
     event: Event,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
-    waiting: VecDeque<Op>,
+    waiting: VecDeque<Task>,
     finished: Vec<Done>,
     idle: usize,
     closing: bool,
@@ -50,7 +49,7 @@ impl ThreadQueue {
     /// When no event descriptor or no thread is to be had.
     pub(super) fn new(targets: Targets) -> io::Result<Self> {
         let event = Event::new()?;
-        let waiter = Waiter::new(Arc::clone(event.descriptor()))?;
+        let waiter = Waiter::new([Arc::clone(event.descriptor())])?;
         let pool = Pool { targets, state: Mutex::default(), work: Condvar::new(), event };
         let mut queue = Self {
             pool: Arc::new(pool),
@@ -82,9 +81,9 @@ impl Pool {
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(op) = state.waiting.pop_front() {
+            if let Some(task) = state.waiting.pop_front() {
                 drop(state);
-                let done = sync::run(&self.targets, op);
+                let done = task.run(&self.targets);
                 state = self.lock();
                 if state.finished.is_empty() {
                     // Under the lock, so that the descriptor always tells what `finished` holds.
@@ -109,7 +108,12 @@ impl IoQueue for ThreadQueue {
 
     fn push(&mut self, op: Op) {
         self.in_flight += 1;
-        self.pushed.push(op);
+        self.pushed.push(Task::Op(op));
+    }
+
+    fn run(&mut self, job: Job) {
+        self.in_flight += 1;
+        self.pushed.push(Task::Job(job));
     }
 
     fn submit(&mut self) {

@@ -1,10 +1,14 @@
 //! What does not change while a lane is open.
 
+use crate::complete::policy::CompletePolicy;
 use crate::csum::Csum;
 use crate::device::QueueLimits;
 use crate::format::pointer::PointerWidth;
 use crate::format::record::Header;
 use crate::format::superblock::Superblock;
+use crate::submit::policy::SubmitPolicy;
+use crate::submit::split::{BioLimit, bio_limit};
+use crate::volume::{Costs, Policy};
 
 /// Identity, shape and limits.
 #[derive(Debug, Clone)]
@@ -17,8 +21,6 @@ pub(crate) struct Geometry {
     pub blocks: u64,
     /// Limits of the device.
     pub limits: QueueLimits,
-    /// The largest bio, in blocks.
-    pub bio_blocks: u64,
     pub read_only: bool,
 }
 
@@ -30,6 +32,51 @@ impl Geometry {
             && offset.saturating_add(header.blocks()) <= self.superblock.segment_blocks
     }
 }
+
+/// Who does what: the policies in force, with what was measured for them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placement {
+    pub submit: SubmitPolicy,
+    pub complete: CompletePolicy,
+    /// What one bio may carry.
+    pub bio: BioLimit,
+    /// The checksum is so fast that the rules never offload it.
+    pub fast: bool,
+    /// What the checksum of one block takes, in nanoseconds, at least 1.
+    pub block_ns: u64,
+    /// Work from which sharing it with a worker pays, in nanoseconds.
+    pub worth_ns: u64,
+}
+
+impl Placement {
+    /// The policies of `policy` on a device with these limits, going by `costs`.
+    pub fn new(policy: &Policy, costs: Costs, limits: &QueueLimits) -> Self {
+        let block_ns = costs.block_ns.max(1);
+        Self {
+            submit: policy.submit,
+            complete: policy.complete,
+            bio: bio_limit(policy.bio_max_bytes, limits),
+            fast: block_ns <= FAST_NS,
+            block_ns,
+            worth_ns: costs.hand_off_ns.saturating_mul(WORTH).max(WORTH_MIN),
+        }
+    }
+
+    /// A finished operation goes to a worker, whatever that costs.
+    pub fn complete_handed_over(&self) -> bool {
+        self.complete == CompletePolicy::Worker
+    }
+}
+
+/// A block in less than this is fast: 4 GB/s. CRC instructions and vectors give three times that and more, cryptographic
+/// hashes and tables less.
+const FAST_NS: u64 = 1024;
+
+/// How many times a hand-off a job must take.
+const WORTH: u64 = 20;
+
+/// Jobs below this are never worth it: what surrounds them costs as much.
+const WORTH_MIN: u64 = 8_000;
 
 /// Numbers that trade memory, latency and recovery time against each other.
 #[derive(Debug, Clone, Copy)]

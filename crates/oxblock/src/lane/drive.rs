@@ -75,13 +75,15 @@ impl Lane {
             let Some(done) = self.done.pop() else { break };
             let (class, number) = classify(done.tag);
             match class {
-                Class::Record => self.record_written(number, done),
-                Class::Read => self.bio_done(number, done),
+                Class::Record => self.record_ended(number, done),
+                Class::Read => self.bio_ended(number, done),
                 Class::Node => self.fetched(number, &done),
                 Class::Flush => self.flushed(done),
                 Class::Superblock => self.superblock_written(done),
                 Class::Clean => self.window_read(done),
                 Class::Discard => self.discarded(number),
+                Class::Sum => self.summed(done),
+                Class::End => self.end_returned(done),
             }
         }
         any

@@ -15,13 +15,14 @@ mod drive;
 mod fetch;
 mod tag;
 
-pub(crate) use config::{Geometry, Tuning};
+pub(crate) use config::{Geometry, Placement, Tuning};
 pub(crate) use fetch::{Fetches, Lost, TRIES, Waiter};
 pub(crate) use tag::{Class, tag};
 
 use std::collections::VecDeque;
 
 use crate::complete::flush::Flushes;
+use crate::complete::verify::Claim;
 use crate::device::{Done, IoQueue};
 use crate::error::Error;
 use crate::format::superblock::Checkpoint;
@@ -42,6 +43,7 @@ pub(crate) struct Lane {
     pub queue: Box<dyn IoQueue + Send>,
     pub geometry: Geometry,
     pub tuning: Tuning,
+    pub placement: Placement,
     pub map: Map,
     pub segments: Segments,
     pub table: Table,
@@ -54,9 +56,13 @@ pub(crate) struct Lane {
     pub point: Point,
     pub cleaner: Cleaner,
     pub out: VecDeque<Completion>,
+    /// What clients have to verify, by the tags of their requests, in the order of `out`.
+    pub claims: VecDeque<(u64, Claim)>,
     /// Why nothing can be written any more.
     pub latched: Option<Error>,
     pub counters: Counters,
+    /// Jobs sent to workers since the lane was opened.
+    pub jobs_sent: u64,
     /// Operations that have ended and are not dealt with yet, the first one last.
     done: Vec<Done>,
 }
@@ -66,12 +72,15 @@ impl Lane {
     pub fn new(
         queue: Box<dyn IoQueue + Send>,
         geometry: Geometry,
-        tuning: Tuning,
+        placement: Placement,
         map: Map,
         segments: Segments,
         table: Table,
         point: Checkpoint,
     ) -> Self {
+        let superblock = &geometry.superblock;
+        let (blocks, count) = (superblock.segment_blocks, superblock.segments);
+        let tuning = Tuning::new(blocks, count, queue.has_cheap_reads());
         let mut log = Log::new(point.epoch, point.sequence);
         for (head, stored) in log.heads.iter_mut().zip(&point.heads) {
             *head = stored.map(|head| head.segment);
@@ -80,6 +89,7 @@ impl Lane {
             queue,
             geometry,
             tuning,
+            placement,
             map,
             segments,
             table,
@@ -92,8 +102,10 @@ impl Lane {
             point: Point::new(point),
             cleaner: Cleaner::default(),
             out: VecDeque::new(),
+            claims: VecDeque::new(),
             latched: None,
             counters: Counters::default(),
+            jobs_sent: 0,
             done: Vec::new(),
         }
     }

@@ -17,6 +17,10 @@ pub(crate) enum Class {
     Clean,
     /// The discard of a segment; the number is the segment.
     Discard,
+    /// Checksums by a worker; the number counts jobs.
+    Sum,
+    /// A finished operation at a worker; the number counts jobs.
+    End,
 }
 
 const SHIFT: u32 = 56;
@@ -37,6 +41,8 @@ pub(crate) fn classify(tag: u64) -> (Class, u64) {
         4 => Class::Superblock,
         5 => Class::Clean,
         6 => Class::Discard,
+        7 => Class::Sum,
+        8 => Class::End,
         other => unreachable!("tag class {other}"),
     };
     (class, tag & ((1 << SHIFT) - 1))
@@ -48,8 +54,8 @@ mod tests {
 
     #[test]
     fn tags_come_apart_as_they_were_made() {
-        use Class::{Clean, Discard, Flush, Node, Read, Record, Superblock};
-        for class in [Record, Read, Node, Flush, Superblock, Clean, Discard] {
+        use Class::{Clean, Discard, End, Flush, Node, Read, Record, Sum, Superblock};
+        for class in [Record, Read, Node, Flush, Superblock, Clean, Discard, Sum, End] {
             for number in [0, 1, (1 << SHIFT) - 1] {
                 assert_eq!(classify(tag(class, number)), (class, number));
             }

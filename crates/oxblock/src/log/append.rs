@@ -17,6 +17,7 @@ use crate::format::superblock::Head;
 use crate::lane::{Class, Lane, tag};
 use crate::log::segments::Segments;
 use crate::profile;
+use crate::submit::sums::Summing;
 
 /// Data, trims and zeroes of requests.
 pub(crate) const STREAM_DATA: u8 = 0;
@@ -62,6 +63,8 @@ pub(crate) struct Record {
     pub bufs: Bufs,
     /// What a payload of the lane's own was cut from.
     pub rest: Option<Buf>,
+    /// Workers compute its checksums; it is not sent yet.
+    pub summing: Option<Summing>,
 }
 
 impl Record {
@@ -94,6 +97,8 @@ pub(crate) struct Log {
     pub heads: [Option<u32>; STREAMS as usize],
     /// Data records whose device write is not done.
     pub flying: usize,
+    /// Records that wait for checksums from workers.
+    pub summing: usize,
     /// Records that are not retired, in order of sequence.
     pub records: VecDeque<Record>,
     /// Segments opened since the durable checkpoint, with the record that did.
@@ -122,6 +127,7 @@ impl Log {
             soiling: 0,
             heads: [None; STREAMS as usize],
             flying: 0,
+            summing: 0,
             records: VecDeque::new(),
             opened: VecDeque::new(),
             appended: 0,
@@ -235,6 +241,8 @@ pub(crate) struct Draft {
     pub payload: Bufs,
     /// What the payload was cut from, if it is from [`Log::payload_buf`].
     pub rest: Option<Buf>,
+    /// The payload, when workers compute its checksums.
+    pub summing: Option<Summing>,
 }
 
 impl Lane {
@@ -337,7 +345,8 @@ impl Lane {
 
     /// Gives a drafted record its sequence number and its place and sends it. The stream's open segment has room for it.
     pub fn append(&mut self, draft: Draft) -> u64 {
-        let Draft { kind, stream, continues, durable, entries, parts, payload, rest } = draft;
+        let Draft { kind, stream, continues, durable, entries, parts, payload, rest, summing } =
+            draft;
         let Some(segment) = self.log.head(stream) else {
             unreachable!("append to stream {stream} without a segment")
         };
@@ -359,6 +368,43 @@ impl Lane {
             self.pace_spend(u64::from(header_blocks + payload_blocks));
         }
 
+        self.log.flying += usize::from(stream == STREAM_DATA);
+        self.log.records.push_back(Record {
+            sequence,
+            kind,
+            stream,
+            continues,
+            addr,
+            header_blocks,
+            entries,
+            parts,
+            written: false,
+            durable,
+            applied: 0,
+            at: 0,
+            soils,
+            bufs: Bufs::new(),
+            rest,
+            summing,
+        });
+        match self.log.records.back() {
+            Some(record) if record.summing.is_some() => self.log.summing += 1,
+            _ => self.send_record(sequence, payload),
+        }
+        sequence
+    }
+
+    /// Encodes the header of a record that has all its checksums, and sends it.
+    pub fn send_record(&mut self, sequence: u64, payload: Bufs) {
+        let Some(record) = self.log.record_mut(sequence) else {
+            unreachable!("record {sequence} is not in the log")
+        };
+        let entries = std::mem::take(&mut record.entries);
+        let (kind, stream, continues) = (record.kind, record.stream, record.continues);
+        let (addr, durable) = (record.addr, record.durable);
+        let payload_blocks = if kind.has_payload() { entries.len() } else { 0 };
+        let header_len = header_blocks(kind, entries.len(), self.geometry.width);
+        let segment = self.segments.of(addr);
         let mut header = self.log.header_buf(header_len);
         encode(
             &Header {
@@ -366,7 +412,7 @@ impl Lane {
                 stream,
                 flags: if continues { FLAG_CONTINUES } else { 0 },
                 header_blocks: u16::try_from(header_len).unwrap_or(u16::MAX),
-                payload_blocks,
+                payload_blocks: u32::try_from(payload_blocks).unwrap_or(u32::MAX),
                 entries: u32::try_from(entries.len()).unwrap_or(u32::MAX),
                 volume: self.geometry.superblock.volume,
                 lane: self.geometry.superblock.lane,
@@ -387,35 +433,28 @@ impl Lane {
         bufs.extend(payload);
         assert_eq!(
             bufs.iter().map(|buf| buf.len()).sum::<usize>(),
-            (header_blocks + payload_blocks) as usize * BLOCK_SIZE,
-            "a record is as long as its header says"
+            (header_len + payload_blocks) * BLOCK_SIZE,
+            "record {sequence} is not as long as its header says"
         );
+        let latched = self.latched.is_some();
+        let Some(record) = self.log.record_mut(sequence) else {
+            unreachable!("record {sequence} is not in the log")
+        };
+        record.entries = entries;
+        if latched {
+            // It was with workers when the lane was latched; nothing is written any more.
+            record.bufs = bufs;
+            record.written = true;
+            self.log.flying -= usize::from(stream == STREAM_DATA);
+            return;
+        }
         let (device, offset) = profile::locate(&self.geometry.superblock, addr);
-        self.log.flying += usize::from(stream == STREAM_DATA);
-        self.log.records.push_back(Record {
-            sequence,
-            kind,
-            stream,
-            continues,
-            addr,
-            header_blocks,
-            entries,
-            parts,
-            written: false,
-            durable,
-            applied: 0,
-            at: 0,
-            soils,
-            bufs: Bufs::new(),
-            rest,
-        });
         self.queue.push(Op {
             tag: tag(Class::Record, sequence),
             device,
             offset,
             action: Action::Write { bufs, durable },
         });
-        sequence
     }
 }
 

@@ -18,7 +18,7 @@ mod node;
 mod tree;
 mod trim;
 
-pub use cache::{Map, Stats, height};
+pub use cache::{MIN_NODES, Map, Stats, height};
 pub use node::Key;
 
 use crate::format::pointer::Pointer;

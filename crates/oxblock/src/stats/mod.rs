@@ -41,6 +41,24 @@ pub struct Counters {
     pub relocations_lost: u64,
     /// Times that cleaning gave up on a segment because something in it cannot be moved.
     pub damaged_segments: u64,
+    /// Blocks checksummed by the issuer, of what requests wrote.
+    pub inline_sums: u64,
+    /// Blocks whose checksums were given to workers.
+    pub offloaded_sums: u64,
+    /// Device operations of requests that the issuer dealt with.
+    pub issuer_ends: u64,
+    /// Device reads that client threads verified by themselves.
+    pub client_ends: u64,
+    /// Device operations of requests that passed through a worker.
+    pub worker_ends: u64,
+    /// Operations that could not be completed at once because a map node had to be read.
+    pub cleared_node: u64,
+    /// Because the request is not made of whole blocks.
+    pub cleared_partial: u64,
+    /// Because a flush must follow.
+    pub cleared_flush: u64,
+    /// Because it must be read again.
+    pub cleared_retry: u64,
     /// Records that recovery found in part.
     pub torn_records: u64,
 }

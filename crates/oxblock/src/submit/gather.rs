@@ -4,12 +4,15 @@
 //! request that does not fit into what is left of a segment is cut there; if it was promised to be atomic, the record is
 //! marked so that recovery takes both or none, and nothing else gets a sequence number in between.
 
+use smallvec::SmallVec;
+
 use crate::device::Bufs;
 use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_PAYLOAD};
-use crate::format::pointer::{PointerWidth, identity};
+use crate::format::pointer::PointerWidth;
 use crate::format::record::{Entry, Kind};
 use crate::lane::{Lane, Waiter};
 use crate::log::append::{Draft, Part, STREAM_DATA};
+use crate::submit::sums::Share;
 use crate::submit::write::{Item, Scan};
 
 /// The least requests of a record that is kept small so that another can be got ready beside it.
@@ -56,8 +59,14 @@ impl Lane {
         if self.latched.is_some() || !self.begun() {
             return false;
         }
-        self.log.flying < self.tuning.gather_depth + usize::from(self.queue.works_beside())
+        self.log.flying < self.gather_depth()
             || (self.log.flying < self.tuning.record_depth && self.full_record_waits())
+    }
+
+    /// Records that may be in flight before another waits for more requests to join it.
+    fn gather_depth(&self) -> usize {
+        let beside = self.queue.works_beside() || self.log.summing > 0;
+        self.tuning.gather_depth + usize::from(beside)
     }
 
     /// True when what waits fills a record.
@@ -92,6 +101,7 @@ impl Lane {
         let mut entries = self.log.entries();
         let mut parts = self.log.parts();
         let mut payload = Bufs::new();
+        let mut shares: SmallVec<[Share; 64]> = SmallVec::new();
         let mut leaves = self.map.record_leaves();
         let mut continues = false;
         let mut any_fua = false;
@@ -125,10 +135,9 @@ impl Lane {
                 last = false;
             }
             leaves = leaves.saturating_sub(touched);
-            for (at, data) in (block..).zip(buf.chunks_exact(BLOCK_SIZE)) {
-                let csum = self.geometry.csum.of(identity::data(at), data);
-                entries.push(Entry { id: at, csum, aux: 0 });
-            }
+            let blocks = buf.len() / BLOCK_SIZE;
+            entries.extend((block..).take(blocks).map(|id| Entry { id, csum: 0, aux: 0 }));
+            shares.push(Share { blocks, fua, cut: !last });
             any_fua |= fua;
             self.writes.part_sent(write, self.log.next, last);
             parts.push(Part { write });
@@ -145,18 +154,15 @@ impl Lane {
         self.counters.written_blocks += entries.len() as u64;
         // Of a group only the end can make anything durable, and it never comes after everything else.
         let durable = any_fua && !continues && self.log.durable == self.log.next - 1;
-        let kind = Kind::Data;
-        let stream = STREAM_DATA;
-        self.append(Draft {
-            kind,
-            stream,
-            continues,
-            durable,
-            entries,
-            parts,
-            payload,
-            rest: None,
-        });
+        let summing = self.sum_record(&mut entries, &shares, &mut payload);
+        let (kind, stream, rest) = (Kind::Data, STREAM_DATA, None);
+        let draft =
+            Draft { kind, stream, continues, durable, entries, parts, payload, rest, summing };
+        self.append(draft);
+        // With a limit a large request leaves piece by piece, the first while the others are being prepared.
+        if self.placement.bio.early && !self.writes.incoming.is_empty() {
+            self.queue.submit();
+        }
         if continues { Outcome::Continues } else { Outcome::Sent }
     }
 
@@ -238,6 +244,7 @@ impl Lane {
             parts,
             payload: Bufs::new(),
             rest: None,
+            summing: None,
         });
         Outcome::Sent
     }

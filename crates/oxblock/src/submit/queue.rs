@@ -1,5 +1,6 @@
 //! The door: every request is judged here, once, before anything else looks at it.
 
+use crate::complete::policy::CompletePolicy;
 use crate::device::Buf;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
@@ -28,6 +29,13 @@ fn aligned(offset: u64, buf: &Buf) -> bool {
 impl Lane {
     /// Takes a request in. It starts with the next step of the lane.
     pub fn queue(&mut self, request: Request) {
+        self.queue_for(request, false);
+    }
+
+    /// Takes a request in. If it is a read and `client` is set, the caller verifies it where that may be: it finds what it
+    /// has to verify in [`claims`](Self::claims), in the order of the completions.
+    pub fn queue_for(&mut self, request: Request, client: bool) {
+        let client = client && self.placement.complete != CompletePolicy::Worker;
         let tag = request.tag;
         self.fetches.forgive();
         match request.kind {
@@ -35,7 +43,7 @@ impl Lane {
                 match self.judge(offset, buf.len() as u64, false) {
                     Err(error) => self.complete(tag, Some(buf), Err(error)),
                     Ok(()) if buf.is_empty() => self.complete(tag, Some(buf), Ok(())),
-                    Ok(()) => self.start_read(tag, offset, buf, aligned),
+                    Ok(()) => self.start_read(tag, offset, buf, client, aligned),
                 }
             }
             RequestKind::Write { offset, buf, fua } => {

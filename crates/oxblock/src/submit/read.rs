@@ -9,10 +9,12 @@ use std::ops::Range;
 use slab::Slab;
 use smallvec::{SmallVec, smallvec};
 
-use crate::device::{Action, Buf, Done, Op};
+use crate::complete::policy::EndFacts;
+use crate::complete::verify::Mismatch;
+use crate::device::{Action, Buf, Bufs, Op};
 use crate::error::{BadBlock, Error, Result};
 use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
-use crate::format::pointer::{Pointer, identity};
+use crate::format::pointer::Pointer;
 use crate::lane::{Class, Lane, Waiter, tag};
 use crate::map::Miss;
 use crate::profile;
@@ -50,19 +52,63 @@ struct Read {
     flying: u32,
     bad: Vec<BadBlock>,
     error: Option<Error>,
+    /// Its client verifies it: the engine only fetches.
+    client: bool,
+    /// What the client has to verify: first byte in the buffer, first block, checksums.
+    claims: Vec<(usize, u64, SmallVec<[u128; 1]>)>,
+}
+
+/// Blocks of a read that lie together on the device.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Its place among the pieces of its read.
+    piece: usize,
+    pub block: u64,
+    addr: u64,
+    pub expected: SmallVec<[u128; 1]>,
+    /// Blocks in front of it that are read with it and belong to nobody: headers of the log.
+    gap: bool,
 }
 
 /// One device read of a read.
 #[derive(Debug)]
-struct Bio {
+pub(crate) struct Bio {
     read: usize,
-    piece: usize,
-    block: u64,
-    addr: u64,
-    expected: SmallVec<[u128; 1]>,
+    runs: SmallVec<[Run; 1]>,
     /// Where in its piece the block belongs that this bio reads a second time.
     again: Option<usize>,
 }
+
+impl Bio {
+    /// Blocks that were asked for.
+    pub fn blocks(&self) -> usize {
+        self.runs.iter().map(|run| run.expected.len()).sum()
+    }
+
+    /// Its runs with their buffers, out of all that it read.
+    pub fn runs_of<'a>(&'a self, bufs: &'a Bufs) -> impl Iterator<Item = (&'a Run, &'a Buf)> {
+        let mut bufs = bufs.iter();
+        self.runs.iter().filter_map(move |run| {
+            if run.gap {
+                bufs.next();
+            }
+            Some((run, bufs.next()?))
+        })
+    }
+}
+
+/// The bio that is being put together: what has been found adjacent so far.
+#[derive(Debug)]
+struct Growing {
+    bio: Bio,
+    bufs: Bufs,
+    /// First block behind it, and how many it covers.
+    next: u64,
+    blocks: u64,
+}
+
+/// The most blocks that are read and thrown away so that a bio can go on: the header of a full record.
+const GAP_MAX: u64 = 3;
 
 /// The tables of reads and of their bios.
 #[derive(Debug, Default)]
@@ -73,6 +119,7 @@ pub(crate) struct Reads {
     bios: Slab<Bio>,
     /// Scratch for lookups.
     pointers: Vec<Pointer>,
+    growing: Option<Growing>,
 }
 
 impl Reads {
@@ -96,24 +143,26 @@ impl Lane {
         tag: u64,
         offset: u64,
         buf: Buf,
+        client: bool,
         aligned: impl Fn(u64, &Buf) -> bool,
     ) {
         let blocks = outer_blocks(offset, buf.len() as u64);
         if aligned(offset, &buf) {
-            self.begin_read(ReadOwner::Request(tag), blocks, buf);
+            self.begin_read(ReadOwner::Request(tag), blocks, buf, client);
             return;
         }
         let start = usize::try_from(offset % BLOCK_BYTES).unwrap_or(0);
         let whole = Buf::new((start + buf.len()).next_multiple_of(BLOCK_SIZE));
-        self.begin_read(ReadOwner::Unaligned { tag, buf, start }, blocks, whole);
+        self.count_cleared(&EndFacts { partial: true, ..EndFacts::default() });
+        self.begin_read(ReadOwner::Unaligned { tag, buf, start }, blocks, whole, false);
     }
 
     /// Begins a read of one block into a buffer of its own.
     pub fn start_block_read(&mut self, owner: ReadOwner, block: u64) {
-        self.begin_read(owner, block..block + 1, Buf::new(BLOCK_SIZE));
+        self.begin_read(owner, block..block + 1, Buf::new(BLOCK_SIZE), false);
     }
 
-    fn begin_read(&mut self, owner: ReadOwner, blocks: Range<u64>, buf: Buf) {
+    fn begin_read(&mut self, owner: ReadOwner, blocks: Range<u64>, buf: Buf, client: bool) {
         self.counters.read_blocks += blocks.end - blocks.start;
         let id = self.reads.table.insert(Read {
             owner,
@@ -125,6 +174,8 @@ impl Lane {
             flying: 0,
             bad: Vec::new(),
             error: None,
+            client,
+            claims: Vec::new(),
         });
         self.reads.queued.push(id);
     }
@@ -167,27 +218,30 @@ impl Lane {
             }
             pointers.clear();
             match self.map.get_run(at, end - at, &mut pointers) {
-                Ok(_) => self.send_runs(id, &pointers),
+                Ok(_) => self.add_runs(id, &pointers),
                 Err(miss) if self.fetches.is_lost(miss.key) => self.skip_lost(id, miss),
                 Err(miss) => {
                     self.fetch(miss, Waiter::Read(id));
+                    self.reads.get(id).client = false;
+                    self.count_cleared(&EndFacts { node_missing: true, ..EndFacts::default() });
                     break;
                 }
             }
         }
+        self.send_grown();
         self.reads.pointers = pointers;
         self.finish_read(id);
     }
 
-    /// Sends the blocks that `pointers` point to, from the read's position on: adjacent ones together.
-    fn send_runs(&mut self, id: usize, pointers: &[Pointer]) {
+    /// Adds the blocks that `pointers` point to, from the read's position on: adjacent ones together.
+    fn add_runs(&mut self, id: usize, pointers: &[Pointer]) {
         let mut left = pointers;
         while let Some(first) = left.first() {
             let mut len = 1;
             if first.is_null() {
                 len = left.iter().take_while(|pointer| pointer.is_null()).count();
             } else {
-                let limit = usize::try_from(self.geometry.bio_blocks).unwrap_or(usize::MAX);
+                let limit = usize::try_from(self.placement.bio.blocks).unwrap_or(usize::MAX);
                 let segment = self.segments.of(first.addr);
                 while let Some(next) = left.get(len)
                     && len < limit
@@ -199,11 +253,11 @@ impl Lane {
             }
             let (run, rest) = left.split_at(len);
             left = rest;
-            self.send_run(id, run);
+            self.add_run(id, run);
         }
     }
 
-    fn send_run(&mut self, id: usize, run: &[Pointer]) {
+    fn add_run(&mut self, id: usize, run: &[Pointer]) {
         let read = self.reads.get(id);
         let block = read.at;
         read.at += run.len() as u64;
@@ -219,24 +273,75 @@ impl Lane {
             return;
         }
         read.pieces.push(None);
-        read.flying += 1;
         let expected = run.iter().map(|pointer| pointer.csum).collect();
-        let bio = Bio { read: id, piece, block, addr, expected, again: None };
-        self.send_bio(bio, buf);
+        self.grow(id, Run { piece, block, addr, expected, gap: false }, buf);
     }
 
-    fn send_bio(&mut self, bio: Bio, buf: Buf) {
-        self.segments.pin(self.segments.of(bio.addr));
-        let (device, offset) = profile::locate(&self.geometry.superblock, bio.addr);
+    /// Lets the bio that is being put together grow by a run that lies behind it, or begins the next one.
+    fn grow(&mut self, id: usize, mut run: Run, buf: Buf) {
+        let len = run.expected.len() as u64;
+        let segment = self.segments.of(run.addr);
+        let limit = self.placement.bio.blocks;
+        let gap = self.reads.growing.as_ref().and_then(|growing| {
+            let gap = run.addr.checked_sub(growing.next)?;
+            // A short bio is not made longer by what nobody wants.
+            let worth = gap == 0 || (gap <= GAP_MAX && gap <= growing.blocks);
+            let fits = growing.blocks + gap + len <= limit
+                && self.segments.of(growing.next - 1) == segment;
+            (worth && fits).then_some(gap)
+        });
+        if gap.is_none() {
+            self.send_grown();
+        }
+        let growing = self.reads.growing.get_or_insert_with(|| Growing {
+            bio: Bio { read: id, runs: SmallVec::new(), again: None },
+            bufs: Bufs::new(),
+            next: run.addr,
+            blocks: 0,
+        });
+        if let Some(gap) = gap.filter(|gap| *gap > 0) {
+            run.gap = true;
+            growing.bufs.push(Buf::new(usize::try_from(gap).unwrap_or(0) * BLOCK_SIZE));
+            growing.blocks += gap;
+        }
+        growing.next = run.addr + len;
+        growing.blocks += len;
+        growing.bio.runs.push(run);
+        growing.bufs.push(buf);
+        if growing.blocks >= limit {
+            self.send_grown();
+        }
+    }
+
+    /// Sends the bio that has been put together. With a limit it leaves at once, while the rest of its request is still
+    /// being prepared.
+    fn send_grown(&mut self) {
+        let Some(Growing { bio, bufs, .. }) = self.reads.growing.take() else { return };
+        let read = self.reads.get(bio.read);
+        read.flying += 1;
+        let more = read.at < read.end;
+        self.send_bio(bio, bufs);
+        if self.placement.bio.early && more {
+            self.queue.submit();
+        }
+    }
+
+    fn send_bio(&mut self, bio: Bio, bufs: Bufs) {
+        let addr = bio.runs.first().map_or(0, |run| run.addr);
+        self.segments.pin(self.segments.of(addr));
+        let (device, offset) = profile::locate(&self.geometry.superblock, addr);
         let id = self.reads.bios.insert(bio);
         self.queue.push(Op {
             tag: tag(Class::Read, id as u64),
             device,
             offset,
-            action: Action::Read(smallvec![buf]),
+            action: Action::Read(bufs),
         });
         // A device that works by itself begins at once; only a deep queue is worth a batch.
-        if self.tuning.eager_reads && self.queue.in_flight() <= EAGER_DEPTH {
+        if self.tuning.eager_reads
+            && self.placement.bio.early
+            && self.queue.in_flight() <= EAGER_DEPTH
+        {
             self.queue.submit();
         }
     }
@@ -258,67 +363,100 @@ impl Lane {
             expected,
             got: None,
         }));
-        self.send_run(id, &vec![Pointer::NULL; count]);
+        self.add_run(id, &vec![Pointer::NULL; count]);
     }
 
-    /// A bio is done: verify its blocks.
-    pub fn bio_done(&mut self, id: u64, mut done: Done) {
+    /// Takes a bio out of the table: its device read has ended.
+    pub fn take_bio(&mut self, id: u64) -> Bio {
         let bio = self.reads.bios.remove(usize::try_from(id).unwrap_or(usize::MAX));
-        self.segments.unpin(self.segments.of(bio.addr));
-        let Some(mut buf) = done.bufs.pop() else { unreachable!("a read without a buffer") };
-        let failed = done.result.is_err();
-        let mut retries: SmallVec<[usize; 4]> = SmallVec::new();
-        for (index, (data, expected)) in
-            buf.chunks_exact_mut(BLOCK_SIZE).zip(&bio.expected).enumerate()
-        {
-            let block = bio.block + index as u64;
-            let got = self.geometry.csum.of(identity::data(block), data);
-            if !failed && got == *expected {
-                continue;
-            }
-            data.fill(0);
-            if bio.again.is_none() {
-                self.counters.second_reads += 1;
-                retries.push(index);
-                continue;
-            }
-            self.counters.checksum_errors += u64::from(!failed);
-            let addr = bio.addr + index as u64;
-            let (device, offset) = profile::locate(&self.geometry.superblock, addr);
-            let got = (!failed).then_some(got);
-            let bad = BadBlock { block, device, offset, expected: *expected, got };
-            self.reads.get(bio.read).bad.push(bad);
-        }
+        let addr = bio.runs.first().map_or(0, |run| run.addr);
+        self.segments.unpin(self.segments.of(addr));
+        bio
+    }
+
+    /// Leaves a bio to the client of its read, if that may be; the client verifies it then.
+    pub fn leave_to_client(&mut self, bio: &Bio) -> bool {
         let read = self.reads.get(bio.read);
-        read.flying -= 1;
-        match bio.again {
-            None => {
-                if let Some(piece) = read.pieces.get_mut(bio.piece) {
-                    *piece = Some(buf);
-                }
-            }
-            Some(index) => {
-                let at = index * BLOCK_SIZE;
-                let piece = read.pieces.get_mut(bio.piece).and_then(Option::as_mut);
-                if let Some(target) = piece.and_then(|piece| piece.get_mut(at..at + BLOCK_SIZE)) {
-                    target.copy_from_slice(&buf);
-                }
-            }
+        if !read.client || bio.again.is_some() {
+            return false;
         }
-        for index in retries {
-            self.reads.get(bio.read).flying += 1;
-            let expected = bio.expected.get(index).copied().unwrap_or_default();
-            let again = Bio {
-                read: bio.read,
-                piece: bio.piece,
-                block: bio.block + index as u64,
-                addr: bio.addr + index as u64,
-                expected: smallvec![expected],
-                again: Some(index),
-            };
-            self.send_bio(again, Buf::new(BLOCK_SIZE));
+        let first = read.block;
+        read.claims.extend(bio.runs.iter().map(|run| {
+            let blocks = usize::try_from(run.block - first).unwrap_or(usize::MAX);
+            (blocks * BLOCK_SIZE, run.block, run.expected.clone())
+        }));
+        true
+    }
+
+    /// A bio is done and verified: `bad` does not fit its pointers, or all of it `failed`.
+    pub fn bio_done(&mut self, bio: Bio, bufs: Bufs, failed: bool, bad: &[Mismatch]) {
+        if failed || !bad.is_empty() {
+            self.count_cleared(&EndFacts { failed: true, ..EndFacts::default() });
+        }
+        self.reads.get(bio.read).flying -= 1;
+        let mut bufs = bufs.into_iter();
+        let mut bad = bad.iter().peekable();
+        let mut index = 0;
+        for run in &bio.runs {
+            if run.gap {
+                bufs.next();
+            }
+            let Some(mut buf) = bufs.next() else { unreachable!("a read without a buffer") };
+            let mut retries: SmallVec<[usize; 4]> = SmallVec::new();
+            for (at, (data, expected)) in
+                buf.chunks_exact_mut(BLOCK_SIZE).zip(&run.expected).enumerate()
+            {
+                let got = bad.next_if(|(bad, _)| *bad == index).map(|(_, got)| *got);
+                index += 1;
+                if !failed && got.is_none() {
+                    continue;
+                }
+                data.fill(0);
+                if bio.again.is_none() {
+                    self.counters.second_reads += 1;
+                    retries.push(at);
+                    continue;
+                }
+                self.counters.checksum_errors += u64::from(!failed);
+                let (block, addr) = (run.block + at as u64, run.addr + at as u64);
+                let (device, offset) = profile::locate(&self.geometry.superblock, addr);
+                let bad = BadBlock { block, device, offset, expected: *expected, got };
+                self.reads.get(bio.read).bad.push(bad);
+            }
+            self.place_run(&bio, run, buf);
+            for at in retries {
+                self.read_again(bio.read, run, at);
+            }
         }
         self.finish_read(bio.read);
+    }
+
+    /// Puts what was read where it belongs.
+    fn place_run(&mut self, bio: &Bio, run: &Run, buf: Buf) {
+        let Some(piece) = self.reads.get(bio.read).pieces.get_mut(run.piece) else { return };
+        let Some(at) = bio.again else {
+            *piece = Some(buf);
+            return;
+        };
+        let at = at * BLOCK_SIZE;
+        if let Some(target) = piece.as_mut().and_then(|piece| piece.get_mut(at..at + BLOCK_SIZE)) {
+            target.copy_from_slice(&buf);
+        }
+    }
+
+    /// Reads block `at` of a run once more, by itself.
+    fn read_again(&mut self, read: usize, run: &Run, at: usize) {
+        self.reads.get(read).flying += 1;
+        let expected = run.expected.get(at).copied().unwrap_or_default();
+        let run = Run {
+            piece: run.piece,
+            block: run.block + at as u64,
+            addr: run.addr + at as u64,
+            expected: smallvec![expected],
+            gap: false,
+        };
+        let again = Bio { read, runs: smallvec![run], again: Some(at) };
+        self.send_bio(again, smallvec![Buf::new(BLOCK_SIZE)]);
     }
 
     /// Completes the read if everything has come back.
@@ -340,6 +478,13 @@ impl Lane {
             None if !bad.is_empty() => Err(Error::bad_blocks(bad)),
             None => Ok(()),
         };
+        if let ReadOwner::Request(tag) = read.owner
+            && !read.claims.is_empty()
+            && result.is_ok()
+        {
+            let claim = self.claim(read.claims);
+            self.claims.push_back((tag, claim));
+        }
         self.deliver(read.owner, read.block, whole, result);
     }
 

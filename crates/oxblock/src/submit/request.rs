@@ -81,6 +81,14 @@ impl From<Failed> for Error {
 }
 
 impl RequestKind {
+    /// The first byte of a read; of no meaning for others.
+    pub(crate) fn read_offset(&self) -> u64 {
+        match self {
+            Self::Read { offset, .. } => *offset,
+            _ => 0,
+        }
+    }
+
     /// The buffer of a request that will not be made.
     pub(crate) fn into_buf(self) -> Option<Buf> {
         match self {

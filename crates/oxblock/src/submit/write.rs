@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use slab::Slab;
 
 use crate::complete::flush::FlushWaiter;
+use crate::complete::policy::EndFacts;
 use crate::device::Buf;
 use crate::error::{Error, ErrorKind};
 use crate::format::layout::BLOCK_SIZE;
@@ -142,7 +143,10 @@ impl Lane {
         if !done {
             return;
         }
-        if write.fua && write.error.is_none() && self.log.durable < sequence {
+        let volatile = write.fua && write.error.is_none() && self.log.durable < sequence;
+        if volatile {
+            let end = EndFacts { durable: true, write_cache: true, ..EndFacts::default() };
+            self.count_cleared(&end);
             self.want_durable(sequence, FlushWaiter::Write(id));
         } else {
             self.finish_write(id);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
+use crate::complete::verify::Claim;
 use crate::device::Waiter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::submit::request::{Completion, Request, RequestKind};
@@ -37,13 +38,25 @@ pub(super) struct Call {
 
 #[derive(Debug, Default)]
 struct CallInner {
-    completion: Option<Completion>,
+    completion: Option<Answer>,
     waker: Option<Waker>,
+}
+
+/// The end of a call: its completion, and what its caller has to verify of it.
+pub(super) type Answer = (Completion, Option<Claim>);
+
+/// A request in the inbox.
+#[derive(Debug)]
+struct Posted {
+    call: Arc<Call>,
+    kind: RequestKind,
+    /// The caller verifies what it reads.
+    client: bool,
 }
 
 impl Call {
     /// The completion, once it is there.
-    pub fn take(&self) -> Option<Completion> {
+    pub fn take(&self) -> Option<Answer> {
         if !self.ready.load(Ordering::Acquire) {
             return None;
         }
@@ -63,9 +76,9 @@ impl Call {
         true
     }
 
-    fn finish(&self, completion: Completion) -> Option<Waker> {
+    fn finish(&self, answer: Answer) -> Option<Waker> {
         let mut inner = lock(&self.inner);
-        inner.completion = Some(completion);
+        inner.completion = Some(answer);
         self.ready.store(true, Ordering::Release);
         inner.waker.take()
     }
@@ -84,7 +97,7 @@ struct Engine {
 #[derive(Debug)]
 pub(super) struct Core {
     engine: Mutex<Engine>,
-    inbox: Mutex<Vec<(Arc<Call>, RequestKind)>>,
+    inbox: Mutex<Vec<Posted>>,
     waiter: Option<Waiter>,
     /// Somebody waits for the devices.
     led: AtomicBool,
@@ -134,10 +147,24 @@ impl Core {
     }
 
     /// Puts a request into the inbox. It starts with the next [`drive`](Self::drive), whoever calls it.
-    pub fn post(&self, kind: RequestKind) -> Arc<Call> {
+    /// With `client` its caller verifies what it reads, see [`settle`](Self::settle).
+    pub fn post(&self, kind: RequestKind, client: bool) -> Arc<Call> {
         let call = Arc::new(Call::default());
-        lock(&self.inbox).push((Arc::clone(&call), kind));
+        lock(&self.inbox).push(Posted { call: Arc::clone(&call), kind, client });
         call
+    }
+
+    /// Verifies what the engine left to the caller, in the caller's context.
+    ///
+    /// # Errors
+    /// The read once more, for the engine to find what is wrong with it, try again, and list what is bad.
+    pub fn settle(offset: u64, answer: Answer) -> std::result::Result<Completion, RequestKind> {
+        match answer {
+            (Completion { buf: Some(buf), .. }, Some(claim)) if !claim.holds(&buf) => {
+                Err(RequestKind::Read { offset, buf })
+            }
+            (completion, _) => Ok(completion),
+        }
     }
 
     /// Drives the engine unless somebody else does.
@@ -178,14 +205,20 @@ impl Core {
 
     /// Runs one request to its end in the caller's context.
     pub fn call(&self, kind: RequestKind) -> Completion {
-        let call = self.post(kind);
+        let offset = kind.read_offset();
+        let answer = self.answer(kind, true);
+        Self::settle(offset, answer).unwrap_or_else(|again| self.answer(again, false).0)
+    }
+
+    fn answer(&self, kind: RequestKind, client: bool) -> Answer {
+        let call = self.post(kind, client);
         let begin = Instant::now();
         let mut napping = None;
         loop {
             self.drive();
-            if let Some(completion) = call.take() {
+            if let Some(answer) = call.take() {
                 self.leave(begin);
-                return completion;
+                return answer;
             }
             let waited = nanos(begin);
             let usual = self.latency.load(Ordering::Relaxed);
@@ -312,19 +345,19 @@ impl Core {
 
 impl Engine {
     /// Takes in what is posted, goes one round, hands out what is done. The wakers are for after the lock.
-    fn run(&mut self, inbox: &Mutex<Vec<(Arc<Call>, RequestKind)>>) -> Vec<Waker> {
+    fn run(&mut self, inbox: &Mutex<Vec<Posted>>) -> Vec<Waker> {
         let posted = std::mem::take(&mut *lock(inbox));
         let mut wakers = Vec::new();
         let Some(volume) = &mut self.volume else {
-            for (call, kind) in posted {
+            for Posted { call, kind, .. } in posted {
                 let completion = Completion { tag: 0, buf: kind.into_buf(), result: Err(closed()) };
-                wakers.extend(call.finish(completion));
+                wakers.extend(call.finish((completion, None)));
             }
             return wakers;
         };
-        for (call, kind) in posted {
+        for Posted { call, kind, client } in posted {
             let tag = self.calls.insert(call) as u64;
-            volume.queue(Request { tag, kind });
+            volume.lane.queue_for(Request { tag, kind }, client);
         }
         volume.submit();
         volume.poll(&mut self.done);
@@ -332,7 +365,8 @@ impl Engine {
             let call =
                 usize::try_from(completion.tag).ok().and_then(|tag| self.calls.try_remove(tag));
             let Some(call) = call else { unreachable!("a completion that nobody waits for") };
-            wakers.extend(call.finish(completion));
+            let claim = volume.lane.claims.pop_front_if(|(tag, _)| *tag == completion.tag);
+            wakers.extend(call.finish((completion, claim.map(|(_, claim)| claim))));
         }
         wakers
     }

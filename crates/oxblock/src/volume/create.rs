@@ -149,13 +149,19 @@ fn shape_for_size(size: u64) -> Result<Shape> {
     Shape::for_blocks(blocks, USUAL_SPACE).ok_or_else(|| invalid("too large for the format"))
 }
 
-/// Makes a volume on one device. A missing file is created, sparse, as large as the volume needs.
+/// Makes a volume on one device. A missing file is created, sparse, as large as the volume needs. With
+/// [`preallocate`](CreateOptions::preallocate), `progress` is told the bytes written so far and the bytes in all; everything
+/// else is done at once.
 ///
 /// # Errors
 /// [`ErrorKind::Foreign`] when the device holds something and `force` is not set; [`ErrorKind::NoSpace`] when it is too
 /// small, with the smallest that works and the most that fits; [`ErrorKind::InvalidInput`], [`ErrorKind::Unsupported`];
 /// what opening a device gives. After an error a file that was missing is missing again.
-pub fn create(devices: &[PathBuf], options: &CreateOptions) -> Result<Created> {
+pub fn create(
+    devices: &[PathBuf],
+    options: &CreateOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Created> {
     let [path] = devices else {
         return Err(Error::new(
             ErrorKind::Unsupported,
@@ -171,45 +177,33 @@ pub fn create(devices: &[PathBuf], options: &CreateOptions) -> Result<Created> {
         call: options.device_call,
         sharing: Sharing::Exclusive,
     };
-    let mut opened = open_devices(devices, &device)?;
-    let made = std::mem::take(&mut opened.made);
-    let mut opened = Some(opened);
-    let created = create_opened(&mut opened, path, &device, options);
-    // In most cases the lock is held still. Who got hold of the file while it was being filled, keeps it.
-    if created.as_ref().is_err_and(|error| error.kind() != ErrorKind::Busy) {
+    let Opened { mut queue, notices, made } = open_devices(devices, &device)?;
+    let created = create_opened(queue.as_mut(), path, options, progress);
+    if created.is_err() {
+        // The lock is held still, so this is nobody else's by now.
         made.iter().for_each(crate::device::Made::remove);
     }
-    created
+    Ok(Created { notices, ..created? })
 }
 
-/// Makes a volume on an open device; checks first, then changes. `opened` is replaced on the way.
+/// Makes a volume on an open device; checks first, then changes.
 fn create_opened(
-    opened: &mut Option<Opened>,
+    queue: &mut dyn IoQueue,
     path: &Path,
-    device: &DeviceOptions,
     options: &CreateOptions,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Created> {
     let at_path = |error: Error| error.context(path.display());
-    let gone = || Error::new(ErrorKind::Closed, "the device is not open");
-    let first = opened.as_mut().ok_or_else(gone)?;
-    let bytes = first.queue.limits().first().map_or(0, |limits| limits.size);
+    let bytes = queue.limits().first().map_or(0, |limits| limits.size);
     if !options.force {
-        check_empty(first.queue.as_mut(), path).map_err(at_path)?;
+        check_empty(queue, path).map_err(at_path)?;
     }
     choose_shape(bytes, options.size).map_err(at_path)?;
     if options.preallocate {
-        // It takes the lock itself.
-        *opened = None;
-        preallocate(path, bytes, &mut |_| {})?;
-        let again = DeviceOptions { create_size: None, ..device.clone() };
-        *opened = Some(open_devices(&[path.to_owned()], &again)?);
+        preallocate(path, queue, progress)?;
     }
-    let opened = opened.as_mut().ok_or_else(gone)?;
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut created =
-        create_on(opened.queue.as_mut(), options, &absolute.to_string_lossy()).map_err(at_path)?;
-    created.notices = std::mem::take(&mut opened.notices);
-    Ok(created)
+    create_on(queue, options, &absolute.to_string_lossy()).map_err(at_path)
 }
 
 /// Refuses what cannot be made, before anything is touched.

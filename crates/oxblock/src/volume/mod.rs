@@ -14,6 +14,7 @@ mod handle;
 mod info;
 mod inspect;
 mod open;
+mod policy;
 mod poll;
 mod tasks;
 
@@ -24,5 +25,6 @@ pub use extent::{Extent, ExtentKind};
 pub use handle::Handle;
 pub use info::{DeviceInfo, Info, MapInfo, SegmentInfo};
 pub use open::OpenOptions;
+pub use policy::{Costs, CrcCode, Policy};
 pub use poll::Volume;
 pub use tasks::AsyncHandle;

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use crate::csum::Csum;
 use crate::device::{DeviceCall, DeviceOptions, IoQueue, Opened, Sharing, open_devices};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
+use crate::format::layout::BLOCK_BYTES;
 use crate::format::pointer::PointerWidth;
 use crate::format::superblock::Superblock;
-use crate::lane::{Geometry, Lane, Tuning};
+use crate::lane::{Geometry, Lane, Placement};
 use crate::log::load::{build_segments, choose_superblock, load_table, read_slots};
 use crate::log::segments::Segments;
 use crate::log::table::Table;
-use crate::map::Map;
+use crate::map::{MIN_NODES, Map};
+use crate::volume::policy::{Costs, CrcCode, Policy};
 use crate::volume::poll::Volume;
 
 /// How to open a volume.
@@ -20,12 +21,16 @@ use crate::volume::poll::Volume;
 pub struct OpenOptions {
     /// Change nothing on the device, not even to record what recovery found.
     pub read_only: bool,
-    /// The most bytes of map nodes in memory. At least 256 KiB.
+    /// The most bytes of map nodes in memory. At least [`MIN_MAP_CACHE`](Self::MIN_MAP_CACHE).
     pub map_cache_bytes: u64,
     /// How operations reach the device.
     pub device_call: DeviceCall,
     /// The volume may be driven by several threads, one at a time. [`Handle`](crate::volume::Handle) needs it.
     pub shared: bool,
+    /// What decides the way of a request.
+    pub policy: Policy,
+    /// What the policies go by; `None`: measured.
+    pub costs: Option<Costs>,
     /// Accept damage at the end of the log, and go back to the state before it.
     pub rollback: bool,
 }
@@ -37,9 +42,16 @@ impl Default for OpenOptions {
             map_cache_bytes: 64 << 20,
             device_call: DeviceCall::Auto,
             shared: false,
+            policy: Policy::default(),
+            costs: None,
             rollback: false,
         }
     }
+}
+
+impl OpenOptions {
+    /// The least that a map cache works with, in bytes; it gets as much even when told less.
+    pub const MIN_MAP_CACHE: u64 = MIN_NODES as u64 * BLOCK_BYTES;
 }
 
 impl Volume {
@@ -168,6 +180,10 @@ pub(crate) fn assemble(
     segments: Segments,
 ) -> Result<Lane> {
     let csum = Csum::new(superblock.csum, superblock.volume);
+    let csum = match options.policy.crc {
+        CrcCode::Fast => csum,
+        CrcCode::Table => csum.with_table_crc(),
+    };
     let width = PointerWidth::for_csum(superblock.csum.width());
     let point = superblock.checkpoint.clone();
     let nodes = usize::try_from(options.map_cache_bytes / BLOCK_BYTES).unwrap_or(usize::MAX);
@@ -180,17 +196,15 @@ pub(crate) fn assemble(
     };
     // The second area is where the device ended when the volume was made.
     limits.size = superblock.devices.first().map_or(limits.size, |device| device.size);
-    let bio_blocks = (u64::from(limits.bio_max_bytes) / BLOCK_SIZE as u64).max(1);
-    let tuning =
-        Tuning::new(superblock.segment_blocks, superblock.segments, queue.has_cheap_reads());
+    let costs = options.costs.unwrap_or_else(|| Costs::measure(&csum));
+    let placement = Placement::new(&options.policy, costs, &limits);
     let geometry = Geometry {
         csum,
         width,
         blocks: superblock.volume_blocks,
         limits,
-        bio_blocks,
         read_only: options.read_only,
         superblock,
     };
-    Ok(Lane::new(queue, geometry, tuning, map, segments, table, point))
+    Ok(Lane::new(queue, geometry, placement, map, segments, table, point))
 }

@@ -81,11 +81,6 @@ impl Volume {
         self.lane.map.stats()
     }
 
-    /// True while requests are under way.
-    pub fn is_busy(&self) -> bool {
-        self.lane.busy()
-    }
-
     /// Finishes what is queued, makes everything durable, and closes. Completions that nobody polled are dropped.
     ///
     /// # Errors

@@ -79,14 +79,18 @@ impl AsyncHandle {
 
     fn call(&self, kind: RequestKind) -> Pending<'_> {
         // Posted at the first poll, as futures do nothing before.
-        Pending { core: &self.core, kind: Some(kind), call: None, asleep: false }
+        let offset = kind.read_offset();
+        Pending { core: &self.core, offset, kind: Some((kind, true)), call: None, asleep: false }
     }
 }
 
 /// One call of a task.
 struct Pending<'a> {
     core: &'a Arc<Core>,
-    kind: Option<RequestKind>,
+    /// First byte, if it is a read.
+    offset: u64,
+    /// What is to be posted, and whether the task verifies what it reads.
+    kind: Option<(RequestKind, bool)>,
     call: Option<(Arc<Call>, Instant)>,
     /// The reactor counts this call.
     asleep: bool,
@@ -97,16 +101,24 @@ impl Future for Pending<'_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Completion> {
         let this = self.get_mut();
-        if let Some(kind) = this.kind.take() {
-            this.call = Some((this.core.post(kind), Instant::now()));
+        if let Some((kind, client)) = this.kind.take() {
+            this.call = Some((this.core.post(kind, client), Instant::now()));
         }
         let Some((call, begin)) = &this.call else {
             unreachable!("a call is posted when first polled")
         };
         this.core.drive();
-        if let Some(completion) = call.take() {
+        if let Some(answer) = call.take() {
             this.wake_up();
-            return Poll::Ready(completion);
+            match Core::settle(this.offset, answer) {
+                Ok(completion) => return Poll::Ready(completion),
+                Err(again) => {
+                    // Once more, verified by the engine, and at once.
+                    this.kind = Some((again, false));
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            }
         }
         let patient = nanos(*begin) < this.core.task_patience();
         if !patient && !this.asleep {

@@ -1,26 +1,30 @@
-//! A worker that runs jobs beside the thread that issues them, without ever being waited for in vain.
+//! Workers that run jobs beside the thread that issues them, without ever being waited for in vain.
 //!
-//! Jobs are offered, not handed over: they lie in a deque from which the worker steals and from which the issuer takes
-//! back what nobody has taken yet. Whoever comes first runs it. A worker that is slow, asleep, or denied a core by the
-//! scheduler therefore costs nothing but its share.
+//! Jobs are offered, not handed over: they lie in a deque from which workers steal, and from which the issuer takes back
+//! what nobody has taken yet. Whoever comes first runs it. A worker that is slow, asleep, or denied a core by the
+//! scheduler therefore costs nothing but its share. Jobs that the issuer would rather not run itself lie in a second
+//! deque, which workers look into first; it can take them back all the same.
 //!
 //! A worker that finds nothing to do spins for a while and then sleeps. A spinning worker takes up a job within a
 //! fraction of a microsecond; waking a sleeping one takes up to 50 us on virtual machines, so offers alone do not wake
 //! it: [`Workers::wake`] does, and the issuer decides when that pays.
 //!
-//! Invariants: a job is in the deque, with the worker, in `finished`, or with the issuer, and nowhere twice. Dropping
-//! [`Workers`] waits for the job that is being run, so nothing that a job owns is freed under a running call.
+//! Invariants: a job is in a deque, with a worker, in `finished`, or with the issuer, and nowhere twice. A job that was
+//! offered while [`Workers::is_awake`] said yes *afterwards* is taken up without any further call. Dropping [`Workers`]
+//! waits for the jobs that are being run and for those on offer, so nothing that a job owns is freed under a running
+//! call.
 
-use std::io;
-use std::os::fd::OwnedFd;
+mod cost;
+
+pub use cost::{HandOff, hand_off};
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Steal, Stealer, Worker};
 use crossbeam_queue::SegQueue;
-use rustix::event::{EventfdFlags, eventfd};
 
 /// How long a worker without work spins before it sleeps: several times what waking it costs.
 const SPIN: Duration = Duration::from_micros(200);
@@ -28,100 +32,128 @@ const SPIN: Duration = Duration::from_micros(200);
 /// Turns of a spinning loop between two looks at the clock.
 const TURNS: u32 = 64;
 
-/// The worker, as its issuer sees it.
+/// The most threads, however many cores there are: one issuer does not make work for more.
+const THREADS_MAX: usize = 4;
+
+/// Whose job it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// A worker's. The issuer takes it back only when no worker gets on with it.
+    Worker,
+    /// Whoever comes first.
+    Anybody,
+}
+
+/// The workers, as their issuer sees them.
 pub(crate) struct Workers<J, D> {
-    deque: Worker<J>,
+    theirs: Worker<J>,
+    anybodys: Worker<J>,
     shared: Arc<Shared<J, D>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     /// Jobs offered that have neither been taken back nor reaped.
     out: usize,
 }
 
 struct Shared<J, D> {
-    stealer: Stealer<J>,
+    theirs: Stealer<J>,
+    anybodys: Stealer<J>,
     finished: SegQueue<D>,
-    /// The worker looks for jobs.
-    awake: AtomicBool,
+    /// Workers that look for jobs.
+    awake: AtomicUsize,
     closing: AtomicBool,
-    /// The issuer is about to block on the event, or it is always to be told.
+    /// The issuer is about to block and wants to be told, or always does.
     listening: AtomicBool,
-    always: bool,
-    event: Arc<OwnedFd>,
+    always: AtomicBool,
+    tell: Box<dyn Fn() + Send + Sync>,
     run: Box<dyn Fn(J) -> D + Send + Sync>,
 }
 
 impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
-    /// A worker that runs `run`; its thread is started when it is first woken. With `always` the event is signalled for
-    /// every finished job, for issuers that wait on [`event`](Self::event) by themselves.
-    ///
-    /// # Errors
-    /// When no event descriptor is to be had.
-    pub fn new(always: bool, run: impl Fn(J) -> D + Send + Sync + 'static) -> io::Result<Self> {
-        let deque = Worker::new_fifo();
+    /// Workers that run `run`; threads are started when they are first woken. `tell` is called for finished jobs while the
+    /// issuer [listens](Self::listen).
+    pub fn new(
+        tell: impl Fn() + Send + Sync + 'static,
+        run: impl Fn(J) -> D + Send + Sync + 'static,
+    ) -> Self {
+        let (theirs, anybodys) = (Worker::new_fifo(), Worker::new_fifo());
         let shared = Shared {
-            stealer: deque.stealer(),
+            theirs: theirs.stealer(),
+            anybodys: anybodys.stealer(),
             finished: SegQueue::new(),
-            awake: AtomicBool::new(false),
+            awake: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             listening: AtomicBool::new(false),
-            always,
-            event: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+            always: AtomicBool::new(false),
+            tell: Box::new(tell),
             run: Box::new(run),
         };
-        Ok(Self { deque, shared: Arc::new(shared), thread: None, out: 0 })
+        Self { theirs, anybodys, shared: Arc::new(shared), threads: Vec::new(), out: 0 }
     }
 
-    /// Polls readable when jobs may have finished.
-    pub fn event(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.shared.event)
-    }
-
-    /// True while the worker looks for jobs, so that an offer is taken up at once.
+    /// True while a worker looks for jobs, so that an offer is taken up at once.
     pub fn is_awake(&self) -> bool {
-        self.shared.awake.load(Ordering::Relaxed)
+        // Pairs with the fence in `sleep`: what was pushed before is seen by a worker that still counts as awake.
+        fence(Ordering::SeqCst);
+        self.shared.awake.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes the worker if there is a core for it; costs the issuer a system call.
+    /// Wakes a worker if there is a core for it; costs the issuer a system call.
     pub fn wake(&mut self) {
-        // Asked each time: it follows the affinity of the calling thread.
-        if self.is_awake()
-            || std::thread::available_parallelism().map_or(1, |cores| cores.get()) < 2
-        {
+        // Asked each time: it follows the affinity of the calling thread. One core is the issuer's.
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let most = (cores - 1).min(THREADS_MAX);
+        let awake = self.shared.awake.load(Ordering::SeqCst);
+        if awake >= most {
             return;
         }
-        self.shared.awake.store(true, Ordering::SeqCst);
-        match &self.thread {
-            Some(thread) => thread.thread().unpark(),
-            None => {
-                let shared = Arc::clone(&self.shared);
-                let started = std::thread::Builder::new()
-                    .name("oxblock-worker".to_owned())
-                    .spawn(move || shared.work());
-                match started {
-                    Ok(thread) => self.thread = Some(thread),
-                    // Without a thread the issuer does it all.
-                    Err(_) => self.shared.awake.store(false, Ordering::SeqCst),
-                }
-            }
+        // Counted here, so that it counts as awake from now on; whoever wakes for nothing goes back to sleep.
+        self.shared.awake.fetch_add(1, Ordering::SeqCst);
+        if awake < self.threads.len() {
+            self.threads.iter().for_each(|thread| thread.thread().unpark());
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let name = format!("oxblock-worker-{}", self.threads.len());
+        match std::thread::Builder::new().name(name).spawn(move || shared.work()) {
+            Ok(thread) => self.threads.push(thread),
+            // Without a thread the issuer does it all.
+            Err(_) => drop(self.shared.awake.fetch_sub(1, Ordering::SeqCst)),
         }
     }
 
     /// Offers a job.
-    pub fn offer(&mut self, job: J) {
+    pub fn offer(&mut self, job: J, claim: Claim) {
         self.out += 1;
-        self.deque.push(job);
+        match claim {
+            Claim::Worker => self.theirs.push(job),
+            Claim::Anybody => self.anybodys.push(job),
+        }
     }
 
-    /// Takes back the oldest job that nobody has taken yet.
-    pub fn take_back(&mut self) -> Option<J> {
-        let job = self.deque.pop();
+    /// Takes back the oldest job that is anybody's and that nobody has taken yet.
+    pub fn take(&mut self) -> Option<J> {
+        let job = self.anybodys.pop();
         self.out -= usize::from(job.is_some());
         job
+    }
+
+    /// Takes back any job that nobody has taken yet.
+    pub fn reclaim(&mut self) -> Option<J> {
+        if let Some(job) = self.theirs.pop() {
+            self.out -= 1;
+            return Some(job);
+        }
+        self.take()
     }
 
     /// Jobs offered that have neither been taken back nor reaped.
     pub fn out(&self) -> usize {
         self.out
+    }
+
+    /// Jobs on offer that nobody has taken.
+    pub fn waiting(&self) -> usize {
+        self.theirs.len() + self.anybodys.len()
     }
 
     /// True when something can be reaped.
@@ -157,7 +189,17 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
         }
     }
 
-    /// Has the event signalled for the next job that finishes; false when there is one already. Take it back by
+    /// From now on `tell` is called for every job that finishes, since others than the issuer wait for it.
+    pub fn tell_always(&self) {
+        self.shared.always.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether that is so.
+    pub fn tells_always(&self) -> bool {
+        self.shared.always.load(Ordering::Relaxed)
+    }
+
+    /// Wants to be told of the next job that finishes; false when there is one already. Ends with
     /// [`unlisten`](Self::unlisten).
     pub fn listen(&self) -> bool {
         self.shared.listening.store(true, Ordering::SeqCst);
@@ -167,19 +209,17 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
 
     /// The issuer does not wait any more.
     pub fn unlisten(&self) {
-        self.shared.listening.store(self.shared.always, Ordering::Relaxed);
-        // Not signalled: nothing to take back.
-        rustix::io::read(&*self.shared.event, &mut [0; 8]).ok();
+        self.shared.listening.store(false, Ordering::Relaxed);
     }
 }
 
 impl<J, D> Shared<J, D> {
-    /// The worker's life.
+    /// A worker's life.
     fn work(&self) {
         let mut idle = Instant::now();
         let mut turns = 0;
         loop {
-            match self.stealer.steal() {
+            match self.theirs.steal().or_else(|| self.anybodys.steal()) {
                 Steal::Success(job) => {
                     self.finish((self.run)(job));
                     idle = Instant::now();
@@ -202,31 +242,33 @@ impl<J, D> Shared<J, D> {
     fn finish(&self, done: D) {
         self.finished.push(done);
         fence(Ordering::SeqCst);
-        if self.always || self.listening.load(Ordering::Relaxed) {
-            // Cannot fail but when it is full of signals already.
-            rustix::io::write(&*self.event, &event_count()).ok();
+        if self.listening.load(Ordering::Relaxed) || self.always.load(Ordering::Relaxed) {
+            (self.tell)();
         }
     }
 
-    /// Sleeps until woken. A job that was offered before anybody could know stays in the deque; its issuer takes it back.
+    /// Sleeps until woken, unless a job came just before the issuer could know.
     fn sleep(&self) {
-        self.awake.store(false, Ordering::SeqCst);
-        while !self.awake.load(Ordering::SeqCst) && !self.closing.load(Ordering::SeqCst) {
+        let awake = self.awake.fetch_sub(1, Ordering::SeqCst) - 1;
+        fence(Ordering::SeqCst);
+        if !(self.theirs.is_empty() && self.anybodys.is_empty()) {
+            self.awake.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        // The count says how many may be awake; whoever sees it grow takes the place.
+        while self.awake.load(Ordering::SeqCst) <= awake && !self.closing.load(Ordering::SeqCst) {
             std::thread::park();
         }
     }
 }
 
-#[expect(clippy::host_endian_bytes, reason = "the kernel reads a native integer")]
-fn event_count() -> [u8; 8] {
-    1u64.to_ne_bytes()
-}
-
 impl<J, D> Drop for Workers<J, D> {
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::SeqCst);
-        if let Some(thread) = self.thread.take() {
+        for thread in &self.threads {
             thread.thread().unpark();
+        }
+        for thread in self.threads.drain(..) {
             // A worker that panicked runs nothing any more.
             thread.join().ok();
         }

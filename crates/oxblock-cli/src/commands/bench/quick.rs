@@ -2,6 +2,7 @@
 //!
 //! The jobs work on the first half of the volume, so that it is half full, and on a bare file as large as that half.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use oxblock_fio::{RunOptions, Target, parse, run};
 use serde::Serialize;
 
 use super::scratch::Scratch;
-use crate::output::{Exit, note, print, print_json};
+use crate::output::{Exit, nanoseconds, note, print, print_json};
 use crate::size::human;
 
 /// Milliseconds of one job of one round.
@@ -30,7 +31,7 @@ const JOBS: [(&str, &str, bool); 6] = [
 
 #[derive(Serialize)]
 struct Report<'a> {
-    folder: &'a Path,
+    folder: Cow<'a, str>,
     in_memory: bool,
     size: u64,
     rounds: usize,
@@ -100,9 +101,8 @@ pub fn run_quick(folder: Option<&Path>, size: u64, json: bool) -> Result<Exit> {
             }
         })
         .collect();
-    let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let report = Report {
-        folder,
+        folder: folder.to_string_lossy(),
         in_memory: scratch.in_memory,
         size,
         rounds: ROUNDS,
@@ -110,7 +110,7 @@ pub fn run_quick(folder: Option<&Path>, size: u64, json: bool) -> Result<Exit> {
         jobs: rows,
         verified_bytes: verified,
         verify_failures: failures,
-        nanoseconds,
+        nanoseconds: nanoseconds(start.elapsed()),
     };
     if json {
         print_json(&report)?

@@ -1,4 +1,4 @@
-//! Scratch files: a volume and a bare file of the same size, side by side on the same storage.
+//! Scratch files: a bare file, and beside it on the same storage a volume of twice its size.
 //!
 //! Each is opened and then loses its name at once, so that the space comes back when the process ends, however it ends.
 
@@ -19,16 +19,15 @@ pub struct Scratch {
     /// The storage is main memory.
     pub in_memory: bool,
     #[expect(dead_code, reason = "held for its drop")]
-    folder: Folder,
+    folders: Folders,
 }
 
 impl Scratch {
     /// Makes both in `folder`: the bare file of `size` bytes, the volume of twice as many.
     pub fn new(folder: &Path, size: u64) -> Result<Self> {
-        let made = !folder.exists();
+        let folders = Folders::missing(folder);
         std::fs::create_dir_all(folder)
             .with_context(|| format!("create the folder {}", folder.display()))?;
-        let removal = Folder { path: folder.to_owned(), made };
         let size = size.next_multiple_of(4096);
         let needed = required_size(size.saturating_mul(2))?.saturating_add(size);
         check_room(folder, needed)?;
@@ -43,6 +42,7 @@ impl Scratch {
                 force: true,
                 ..CreateOptions::default()
             },
+            &mut |_, _| {},
         )?;
         let volume = Volume::open(std::slice::from_ref(volume_path), &OpenOptions::default())?;
         let raw = open_devices(
@@ -59,7 +59,7 @@ impl Scratch {
             volume: VolumeTarget::new(volume),
             raw: RawTarget::new(raw.queue),
             in_memory: in_memory(folder),
-            folder: removal,
+            folders,
         })
     }
 }
@@ -76,16 +76,24 @@ impl Drop for Files<'_> {
     }
 }
 
-/// A folder that goes away if it was made here and is empty.
-struct Folder {
-    path: PathBuf,
-    made: bool,
+/// Folders that were made here, the innermost first. They go away again as far as they are empty.
+struct Folders(Vec<PathBuf>);
+
+impl Folders {
+    /// Those that creating `folder` will make.
+    fn missing(folder: &Path) -> Self {
+        let ancestors = folder.ancestors().filter(|path| !path.as_os_str().is_empty());
+        Self(ancestors.take_while(|path| !path.exists()).map(Path::to_owned).collect())
+    }
 }
 
-impl Drop for Folder {
+impl Drop for Folders {
     fn drop(&mut self) {
-        if self.made {
-            std::fs::remove_dir(&self.path).ok();
+        for path in &self.0 {
+            // One that somebody uses by now stays, and so do those around it.
+            if std::fs::remove_dir(path).is_err() {
+                return;
+            }
         }
     }
 }
@@ -113,4 +121,26 @@ fn in_memory(folder: &Path) -> bool {
     /// `TMPFS_MAGIC` and `RAMFS_MAGIC`, linux/magic.h.
     const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58F6];
     statfs(folder).is_ok_and(|stat| MEMORY.contains(&stat.f_type))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_were_made_go_away_and_others_stay() {
+        let there = tempfile::tempdir().unwrap();
+        let inner = there.path().join("a/b/c");
+        let folders = Folders::missing(&inner);
+        assert_eq!(folders.0.len(), 3);
+        std::fs::create_dir_all(&inner).unwrap();
+        drop(folders);
+        assert!(there.path().exists() && !there.path().join("a").exists());
+        let folders = Folders::missing(&inner);
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(there.path().join("a/used"), "").unwrap();
+        drop(folders);
+        assert!(there.path().join("a/used").exists() && !there.path().join("a/b").exists());
+        assert!(Folders::missing(there.path()).0.is_empty());
+    }
 }

@@ -25,8 +25,6 @@ impl Driver<'_, '_> {
                 job.reaping = true;
                 job.reaped = 0;
                 job.need = job.reap_min.clamp(1, job.in_flight);
-                // Once full, at least one must come back, or `low` would let the job overrun.
-                job.low = job.low.min(job.depth);
                 continue;
             }
             match job.next(self.now) {

@@ -111,7 +111,7 @@ impl Driver<'_, '_> {
             0 => 250_000_000,
             interval => interval,
         };
-        let mut watch_at = if watched { self.now + pulse } else { u64::MAX };
+        let mut watch_at = if watched { self.now.saturating_add(pulse) } else { u64::MAX };
         loop {
             let (mut again, mut alive, mut timer) = (false, false, watch_at);
             for (index, job) in (0u32..).zip(jobs.iter_mut()) {
@@ -119,7 +119,8 @@ impl Driver<'_, '_> {
                     Ready::Finished => continue,
                     Ready::Again => again = true,
                     Ready::Blocked => {}
-                    Ready::Timer(at) => timer = timer.min(at),
+                    // The last moment of the clock is a time too; `u64::MAX` means that there is none.
+                    Ready::Timer(at) => timer = timer.min(at.min(u64::MAX - 1)),
                 }
                 alive = true;
                 again |= job.spins(self.now);
@@ -148,7 +149,7 @@ impl Driver<'_, '_> {
                 self.fresh = false;
             }
             if self.now >= watch_at {
-                watch_at = self.now + pulse;
+                watch_at = self.now.saturating_add(pulse);
                 self.watch(jobs);
             }
         }

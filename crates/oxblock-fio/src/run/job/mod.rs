@@ -94,6 +94,8 @@ pub(super) struct Job<'f> {
     pub(super) mismatch_count: u64,
     pub(super) error: Option<Error>,
     pub(super) usage: Usage,
+    /// When it finished.
+    pub(super) ended: u64,
     buffers: Vec<Buf>,
     random: Random,
     stream: Stream,
@@ -126,15 +128,7 @@ impl<'f> Job<'f> {
         let spec = plan.spec;
         let depth = spec.depth.max.max(1);
         let or_depth = |value: u32| if value == 0 || value > depth { depth } else { value };
-        let stamp = spec.verify.map(|kind| Stamp {
-            kind,
-            pattern: spec
-                .verify_pattern
-                .clone()
-                .filter(|_| kind == crate::jobfile::VerifyKind::Pattern),
-            unit: plan.verify_unit,
-            seed: plan.seed,
-        });
+        let stamp = plan.stamp();
         let range = plan.range;
         let keeps = stamp.is_some() && (spec.rw.write || spec.rw.trim);
         let backlog = spec.verify_backlog > 0;
@@ -167,6 +161,7 @@ impl<'f> Job<'f> {
             mismatch_count: 0,
             error: None,
             usage: Usage::default(),
+            ended: 0,
             buffers: Vec::new(),
             random: Random::new(plan.seed ^ 1),
             stream: Stream::new(spec, range, plan.limit, plan.seed),
@@ -175,7 +170,7 @@ impl<'f> Job<'f> {
             ledger,
             busy,
             stage: Stage::Delay,
-            stage_start: now + spec.startdelay,
+            stage_start: now.saturating_add(spec.startdelay),
             flush_sent: false,
             pending: None,
             since_flush: 0,

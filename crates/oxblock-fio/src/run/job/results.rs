@@ -16,9 +16,10 @@ impl Job<'_> {
         let (Direction::Write, Some(buf)) = (io.direction, buf) else { return 0 };
         self.writes += 1;
         let spec = self.plan.spec;
-        if spec.flush_every > 0 {
+        let flush_every = spec.flush_every();
+        if flush_every > 0 {
             self.since_flush += 1;
-            if self.since_flush >= spec.flush_every {
+            if self.since_flush >= flush_every {
                 (self.since_flush, self.flush_due) = (0, true);
             }
         }

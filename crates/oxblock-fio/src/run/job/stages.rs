@@ -94,8 +94,11 @@ impl Job<'_> {
             }
             Stage::Delay => {
                 self.usage_start = Reading::take();
-                let start = now + spec.ramp_time;
-                self.deadline = if spec.runtime > 0 { start + spec.runtime } else { u64::MAX };
+                let start = now.saturating_add(spec.ramp_time);
+                self.deadline = match spec.runtime {
+                    0 => u64::MAX,
+                    runtime => start.saturating_add(runtime),
+                };
                 self.ramp_end = if spec.ramp_time > 0 { start } else { 0 };
                 self.begin_run(now);
             }
@@ -123,7 +126,7 @@ impl Job<'_> {
         (self.stage, self.stage_start) = (Stage::Run, now);
         self.pace.begin(now);
         self.sample_start = now;
-        self.sample_at = now + self.plan.spec.sample_time;
+        self.sample_at = now.saturating_add(self.plan.spec.sample_time);
         self.event_at = if self.ramp_end > 0 { self.ramp_end } else { self.sample_at };
     }
 
@@ -142,7 +145,7 @@ impl Job<'_> {
             self.begin_run(now);
             return;
         }
-        self.stage = Stage::Finished;
+        (self.stage, self.ended) = (Stage::Finished, now);
         self.event_at = u64::MAX;
         self.finish();
     }
@@ -195,7 +198,7 @@ impl Job<'_> {
         } else if now >= self.sample_at {
             self.stats.sample(now.saturating_sub(self.sample_start));
             self.sample_start = now;
-            self.sample_at = now + self.plan.spec.sample_time;
+            self.sample_at = now.saturating_add(self.plan.spec.sample_time);
             self.event_at = self.sample_at;
         }
     }

@@ -5,7 +5,7 @@ mod moments;
 mod sizes;
 
 pub use moments::{Latency, Moments};
-pub use sizes::Sizes;
+pub use sizes::{BATCHES, DEPTHS, Sizes};
 
 use super::stream::Direction;
 use crate::num;
@@ -24,7 +24,8 @@ pub struct DirectionStats {
     pub ios: u64,
     /// Completed bytes.
     pub bytes: u64,
-    /// From queueing to `submit`, ns.
+    /// From queueing to `submit`, ns. The clock is read once per submitted batch, so this is 0 where
+    /// requests leave one by one (`iodepth_batch=1`): what the target does in `submit` is in `clat`.
     pub slat: Latency,
     /// From `submit` to reaping, ns.
     pub clat: Latency,

@@ -2,6 +2,11 @@
 
 use crate::num;
 
+/// fio's names of the classes of depths.
+pub const DEPTHS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
+/// fio's names of the classes of batches.
+pub const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
+
 /// How often a depth or a batch size occurred, by powers of two.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sizes {

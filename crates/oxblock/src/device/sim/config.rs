@@ -72,7 +72,7 @@ impl SimConfig {
     }
 
     /// What the engine is told.
-    pub(super) fn limits(&self) -> QueueLimits {
+    pub(crate) fn limits(&self) -> QueueLimits {
         QueueLimits {
             size: self.size - self.size % PAGE_BYTES,
             block_size: self.block_size,

@@ -94,7 +94,7 @@ pub(super) fn power_lost() -> io::Error {
 
 /// The end of `op`, with its buffers.
 pub(super) fn ended(op: Op, result: io::Result<()>) -> Done {
-    Done { tag: op.tag, bufs: op.action.into_bufs(), result }
+    Done { tag: op.tag, bufs: op.action.into_bufs(), work: None, result }
 }
 
 impl Machine {
@@ -156,13 +156,19 @@ impl Machine {
         self.clock += STEP;
     }
 
-    /// Passes time until something of this queue ends, or by `limit`.
-    pub(super) fn wait(&mut self, id: u64, limit: Option<u64>) {
+    /// When a job that takes `cost` nanoseconds ends: sooner or later, as workers do.
+    pub(super) fn job_due(&mut self, cost: u64) -> u64 {
+        self.clock + self.chance.latency.range(0..cost.saturating_mul(4).max(4))
+    }
+
+    /// Passes time until something of this queue ends, a job at `job` included, or by `limit`.
+    pub(super) fn wait(&mut self, id: u64, limit: Option<u64>, job: Option<u64>) {
         let Some(lane) = self.lanes.get(&id) else { return };
         if !lane.ready.is_empty() {
             return;
         }
-        let Some((&(due, _), _)) = lane.flights.first_key_value() else { return };
+        let flight = lane.flights.first_key_value().map(|(&(due, _), _)| due);
+        let Some(due) = flight.into_iter().chain(job).min() else { return };
         let until = limit.map_or(due, |limit| due.min(self.clock.saturating_add(limit)));
         self.clock = self.clock.max(until);
     }

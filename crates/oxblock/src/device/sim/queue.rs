@@ -1,10 +1,11 @@
 //! The queue that an engine drives.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::machine::Machine;
-use crate::device::{Done, IoQueue, Op, QueueLimits, Waiter};
+use crate::device::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
 /// The machine, shared by handle and queues.
 pub(super) type Shared = Arc<Mutex<Machine>>;
@@ -22,6 +23,9 @@ pub struct SimQueue {
     machine: Shared,
     id: u64,
     limits: Vec<QueueLimits>,
+    /// Jobs, in the order in which they end; done at once, since nobody can see inside.
+    jobs: BTreeMap<(u64, u64), Done>,
+    jobs_begun: u64,
 }
 
 impl SimQueue {
@@ -30,7 +34,7 @@ impl SimQueue {
         let limits = state.devices.iter().map(|device| device.config.limits()).collect();
         let id = state.open();
         drop(state);
-        Self { machine: Arc::clone(machine), id, limits }
+        Self { machine: Arc::clone(machine), id, limits, jobs: BTreeMap::new(), jobs_begun: 0 }
     }
 }
 
@@ -43,6 +47,12 @@ impl IoQueue for SimQueue {
         lock(&self.machine).push(self.id, op);
     }
 
+    fn run(&mut self, job: Job) {
+        let due = lock(&self.machine).job_due(job.cost);
+        self.jobs_begun += 1;
+        self.jobs.insert((due, self.jobs_begun), job.run());
+    }
+
     fn submit(&mut self) {
         lock(&self.machine).step();
     }
@@ -50,12 +60,20 @@ impl IoQueue for SimQueue {
     fn reap(&mut self, done: &mut Vec<Done>) -> usize {
         let mut machine = lock(&self.machine);
         machine.step();
-        machine.reap(self.id, done)
+        let now = machine.now();
+        let count = machine.reap(self.id, done);
+        drop(machine);
+        let later = self.jobs.split_off(&(now + 1, 0));
+        let ended = std::mem::replace(&mut self.jobs, later);
+        let jobs = ended.len();
+        done.extend(ended.into_values());
+        count + jobs
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
         let limit = timeout.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-        lock(&self.machine).wait(self.id, limit);
+        let job = self.jobs.first_key_value().map(|((due, _), _)| *due);
+        lock(&self.machine).wait(self.id, limit, job);
     }
 
     fn waiter(&self) -> Option<Waiter> {
@@ -63,7 +81,7 @@ impl IoQueue for SimQueue {
     }
 
     fn in_flight(&self) -> usize {
-        lock(&self.machine).in_flight(self.id)
+        lock(&self.machine).in_flight(self.id) + self.jobs.len()
     }
 
     fn now(&self) -> u64 {

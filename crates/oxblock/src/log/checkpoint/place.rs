@@ -100,6 +100,7 @@ impl Lane {
             parts,
             payload,
             rest: Some(rest),
+            summing: None,
         })
     }
 

@@ -176,6 +176,7 @@ impl Lane {
             parts,
             payload: smallvec![payload],
             rest: Some(tail),
+            summing: None,
         });
         true
     }

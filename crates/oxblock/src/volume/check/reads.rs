@@ -62,7 +62,7 @@ impl Check<'_, '_> {
     fn flush_window(&mut self) {
         let mut window = std::mem::take(&mut self.reads.window);
         window.sort_unstable_by_key(|wanted| wanted.addr);
-        let limit = self.lane.geometry.bio_blocks.min(BIO_BLOCKS);
+        let limit = self.lane.placement.bio.blocks.min(BIO_BLOCKS);
         let mut left = window.as_slice();
         while let Some(first) = left.first() {
             let segment = self.lane.segments.of(first.addr);

@@ -44,6 +44,16 @@ impl FindingKind {
             Self::Reference => "segment reference",
         }
     }
+
+    /// What is expected and found is a count, not a checksum.
+    pub fn is_count(self) -> bool {
+        matches!(self, Self::LiveCount | Self::UsedCount)
+    }
+
+    /// What was expected or found, in output: counts are decimal, checksums hexadecimal.
+    pub fn value_text(self, value: u128) -> String {
+        if self.is_count() { value.to_string() } else { format!("{value:x}") }
+    }
 }
 
 /// One damaged place.
@@ -99,13 +109,13 @@ impl Finding {
         if let Some(offset) = self.offset {
             line += &format!(" offset {offset}");
         }
-        let counts = matches!(self.kind, FindingKind::LiveCount | FindingKind::UsedCount);
-        line += &match (self.expected, self.got) {
-            (Some(expected), Some(got)) if counts => format!(": expected {expected}, got {got}"),
-            (Some(expected), Some(got)) => format!(": expected {expected:x}, got {got:x}"),
-            (Some(expected), None) => format!(": expected {expected:x}, read error"),
-            (None, _) => String::new(),
-        };
+        if let Some(expected) = self.expected {
+            line += &format!(": expected {}, ", self.kind.value_text(expected));
+            line += &match self.got {
+                Some(got) => format!("got {}", self.kind.value_text(got)),
+                None => "read error".to_owned(),
+            };
+        }
         format!("{line}: {}", self.meaning)
     }
 }
@@ -171,6 +181,8 @@ mod tests {
             finding.to_string(),
             "map node of blocks 0 to 255 at device 0: expected 1, read error: lost"
         );
+        let finding = Finding::new(FindingKind::LiveCount, "off").values(10, Some(11));
+        assert_eq!(finding.to_string(), "live count at device 0: expected 10, got 11: off");
     }
 
     #[test]

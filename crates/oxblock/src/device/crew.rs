@@ -1,0 +1,189 @@
+//! The workers behind a queue: copying and computing on other cores, where that pays.
+//!
+//! What is offered here is measured in the nanoseconds that it takes one core. Little is not offered at all: it is done
+//! sooner than it is handed over. Workers are woken for one large batch, or when a stream of work has been going on for
+//! a while, and go to sleep by themselves.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::target::{Targets, now_ns};
+use super::{Done, Event, Job, Op, sync};
+use crate::workers::{Claim, Workers};
+
+/// Work from which a task is worth another core: ten times what an awake worker needs to take it up.
+pub(super) const WORTH: u64 = 4_000;
+
+/// Work in a batch of several tasks that pays for waking a worker.
+const LARGE: u64 = 100_000;
+
+/// Work in a stream of worthwhile batches after which a worker is woken.
+const STREAM: u64 = 500_000;
+
+/// The stream has ended after so long without a worthwhile batch.
+const STREAM_GAP: u64 = 1_000_000;
+
+/// How long the issuer waits for a worker before it takes the worker's own tasks back.
+const PATIENCE: Duration = Duration::from_micros(200);
+
+/// What workers do.
+pub(super) enum Task {
+    Op(Op),
+    Job(Job),
+}
+
+impl Task {
+    /// Runs it to its end.
+    pub(super) fn run(self, targets: &Targets) -> Done {
+        match self {
+            Self::Op(op) => sync::run(targets, op),
+            Self::Job(job) => job.run(),
+        }
+    }
+}
+
+/// How much worthwhile work has come without a pause.
+#[derive(Debug, Default)]
+struct Stream {
+    cost: u64,
+    last: u64,
+}
+
+impl Stream {
+    /// Notes work at `now`; true when the stream is long enough to wake a worker.
+    fn note(&mut self, cost: u64, now: u64) -> bool {
+        if now.saturating_sub(self.last) > STREAM_GAP {
+            self.cost = 0;
+        }
+        self.last = now;
+        self.cost = self.cost.saturating_add(cost);
+        self.cost >= STREAM
+    }
+}
+
+/// The workers of one queue.
+pub(super) struct Crew {
+    workers: Workers<Task, Done>,
+    stream: Stream,
+    targets: Targets,
+    event: Event,
+}
+
+impl Crew {
+    /// Workers on `targets`.
+    ///
+    /// # Errors
+    /// When no event descriptor is to be had.
+    pub(super) fn new(targets: Targets) -> io::Result<Self> {
+        let event = Event::new()?;
+        let (signal, on) = (event.clone(), targets.clone());
+        let workers = Workers::new(move || signal.signal(), move |task: Task| task.run(&on));
+        Ok(Self { workers, stream: Stream::default(), targets, event })
+    }
+
+    /// Polls readable when tasks may have finished, for whoever [blocks](Self::block) by it.
+    pub(super) fn event(&self) -> Arc<OwnedFd> {
+        Arc::clone(self.event.descriptor())
+    }
+
+    /// The same for those who wait without the queue.
+    pub(super) fn event_for_others(&self) -> Arc<OwnedFd> {
+        self.workers.tell_always();
+        self.event()
+    }
+
+    /// True while a worker looks for tasks.
+    pub(super) fn is_awake(&self) -> bool {
+        self.workers.is_awake()
+    }
+
+    /// Wakes a worker if `cost` nanoseconds of work, in `tasks` tasks, are worth it; true when one is awake.
+    pub(super) fn rouse(&mut self, cost: u64, tasks: usize) -> bool {
+        let large = cost >= LARGE && tasks > 1;
+        let late = self.workers.waiting() > 0 || !self.is_awake();
+        if cost >= WORTH && late && (self.stream.note(cost, now_ns()) || large) {
+            self.workers.wake();
+        }
+        self.is_awake()
+    }
+
+    /// Offers a task.
+    pub(super) fn offer(&mut self, task: Task, claim: Claim) {
+        self.workers.offer(task, claim);
+    }
+
+    /// Hands a task over, whatever that costs; false when there is nobody to take it, and it can be taken back.
+    pub(super) fn hand_over(&mut self, task: Task) -> bool {
+        self.workers.offer(task, Claim::Worker);
+        if !self.is_awake() || self.workers.waiting() > 1 {
+            self.workers.wake();
+        }
+        self.is_awake()
+    }
+
+    /// The issuer's share of what is anybody's: all that no worker takes first.
+    pub(super) fn help(&mut self, ready: &mut impl Extend<Done>) {
+        while let Some(task) = self.workers.take() {
+            ready.extend([task.run(&self.targets)]);
+        }
+        if !self.is_awake() {
+            self.reclaim(ready);
+        }
+    }
+
+    /// Runs whatever nobody has taken.
+    fn reclaim(&mut self, ready: &mut impl Extend<Done>) {
+        while let Some(task) = self.workers.reclaim() {
+            ready.extend([task.run(&self.targets)]);
+        }
+    }
+
+    /// Tasks offered and not yet reaped or run here.
+    pub(super) fn out(&self) -> usize {
+        self.workers.out()
+    }
+
+    /// Moves what is finished to `done`.
+    pub(super) fn reap(&mut self, done: &mut Vec<Done>) -> usize {
+        if self.workers.out() == 0 || !self.workers.has_finished() {
+            return 0;
+        }
+        if self.workers.tells_always() {
+            // Before looking, so that what ends meanwhile is told of again.
+            self.event.clear();
+        }
+        self.workers.reap(done)
+    }
+
+    /// True when something can be reaped.
+    pub(super) fn has_finished(&self) -> bool {
+        self.workers.has_finished()
+    }
+
+    /// Brings the tasks on for up to `limit`: runs what is anybody's, waits for the workers' own, and takes those back
+    /// when nothing comes. True when there is something to reap, here or in `ready`.
+    pub(super) fn wait(&mut self, limit: Duration, ready: &mut Vec<Done>) -> bool {
+        if let Some(task) = self.workers.take() {
+            ready.push(task.run(&self.targets));
+            return true;
+        }
+        if self.workers.spin(limit.min(PATIENCE)) {
+            return true;
+        }
+        if limit > PATIENCE {
+            self.reclaim(ready);
+        }
+        !ready.is_empty()
+    }
+
+    /// Blocks by `block` until a task ends; `block` has to return when the event is signalled.
+    pub(super) fn block(&mut self, block: impl FnOnce()) {
+        if self.workers.listen() {
+            block();
+        }
+        self.workers.unlisten();
+        self.event.clear();
+    }
+}
