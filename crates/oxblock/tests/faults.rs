@@ -303,7 +303,7 @@ fn damage_in_the_log_is_told_with_every_place_where_the_record_may_be() {
 /// Overwrites what is behind block 70 of a volume of 16 MiB, so that cleaning has to empty the segments that hold what is
 /// before, until `done` says so.
 fn churn(volume: &mut Volume, mut done: impl FnMut(&Volume) -> bool) {
-    for round in 0..400 {
+    for round in 0..4000 {
         write(volume, 70 + round * 251 % 3700, 256, 1);
         if done(volume) {
             return;
@@ -347,10 +347,12 @@ fn cleaning_moves_what_it_can_around_a_bad_sector_and_counts_the_segment_once() 
         write(&mut volume, 64, 1, 0xbb);
         let bad = find(&disk, 0xbb) - if header { BLOCK } else { 0 };
         fail_reads(&disk, bad..bad + BLOCK, u64::MAX);
-        churn(&mut volume, |volume| volume.counters().damaged_segments > 0);
+        // What goes with it leaves in full records only, so some may wait when the segment is given up.
+        churn(&mut volume, |volume| {
+            volume.counters().damaged_segments > 0 && volume.counters().relocated_blocks >= 64
+        });
         let counters = volume.counters();
         assert_eq!((counters.damaged_segments, counters.checksum_errors), (1, 0), "{counters:?}");
-        assert!(counters.relocated_blocks >= 64, "{counters:?}");
         assert_eq!(volume.info().segments.damaged, 1);
         read(&mut volume, 0, 64).result.unwrap();
     }
