@@ -6,7 +6,7 @@ use crate::complete::apply::{Progress, apply};
 use crate::complete::policy::EndFacts;
 use crate::device::Bufs;
 use crate::format::record::Kind;
-use crate::lane::{Lane, Waiter};
+use crate::lane::Lane;
 use crate::log::append::{Record, STREAM_DATA};
 
 impl Lane {
@@ -69,7 +69,7 @@ impl Lane {
             if !self.fetches.is_lost(miss.key) {
                 (record.applied, record.at) = (progress.entries, progress.at);
                 self.count_cleared(&EndFacts { node_missing: true, ..EndFacts::default() });
-                self.fetch(miss, Waiter::Loop);
+                self.fetch(miss, None);
                 return false;
             }
             // The node that holds this entry cannot be had: the entry fails, and only this entry. If this record is

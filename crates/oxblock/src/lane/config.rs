@@ -85,8 +85,6 @@ pub(crate) struct Tuning {
     pub tail_blocks: u64,
     /// Records in flight at which gathering waits for a completion unless a full record is ready.
     pub gather_depth: usize,
-    /// The most records in flight.
-    pub record_depth: usize,
     /// The least blocks that the cleaner reads at once.
     pub window_blocks: u32,
     /// Start each read as soon as it is queued.
@@ -105,7 +103,6 @@ impl Tuning {
         Self {
             tail_blocks: (capacity / 16).clamp(u64::from(segment_blocks), 65536),
             gather_depth: if cheap_reads { 1 } else { 2 },
-            record_depth: 32,
             window_blocks: if cheap_reads { 1 } else { 512 },
             eager_reads: !cheap_reads,
             reaped: if cheap_reads { usize::MAX } else { 4 },

@@ -13,15 +13,6 @@ use crate::format::layout::BLOCK_SIZE;
 use crate::map::{Key, Miss};
 use crate::profile;
 
-/// Who goes on when a node has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waiter {
-    /// A read, by its place in the table of reads.
-    Read(usize),
-    /// Retirement, gathering and cleaning look again at every step; they need no call.
-    Loop,
-}
-
 /// Reads of a map node, while it does not come well, before it is given up.
 pub(crate) const TRIES: u32 = 3;
 
@@ -37,7 +28,8 @@ pub(crate) enum Lost {
 #[derive(Debug)]
 struct Fetch {
     miss: Miss,
-    waiters: Vec<Waiter>,
+    /// Reads that go on when it has come, by their places in the table of reads.
+    reads: Vec<usize>,
     tries: u32,
     /// The device has failed one of the tries.
     failed: bool,
@@ -91,18 +83,17 @@ impl Fetches {
 }
 
 impl Lane {
-    /// Begins to fetch a node, or joins a fetch that is under way. The caller has checked that it is not lost.
-    pub fn fetch(&mut self, miss: Miss, waiter: Waiter) {
+    /// Begins to fetch a node, or joins a fetch that is under way. The caller has checked that it is not lost. `read` goes
+    /// on when it has come; retirement, gathering and cleaning look again at every step and need no call.
+    pub fn fetch(&mut self, miss: Miss, read: Option<usize>) {
         if let Some(fetch) = self.fetches.index.get(&miss.key) {
-            if let Some(fetch) = self.fetches.flying.get_mut(*fetch)
-                && waiter != Waiter::Loop
-            {
-                fetch.waiters.push(waiter);
+            if let Some(fetch) = self.fetches.flying.get_mut(*fetch) {
+                fetch.reads.extend(read);
             }
             return;
         }
-        let waiters = if waiter == Waiter::Loop { Vec::new() } else { vec![waiter] };
-        let id = self.fetches.flying.insert(Fetch { miss, waiters, tries: 1, failed: false });
+        let reads = read.into_iter().collect();
+        let id = self.fetches.flying.insert(Fetch { miss, reads, tries: 1, failed: false });
         self.fetches.index.insert(miss.key, id);
         self.map.begin_fetch(miss);
         self.segments.pin(self.segments.of(miss.pointer.addr));
@@ -160,11 +151,8 @@ impl Lane {
             self.map.abandon(miss.key);
             self.lose(miss.key, fetch.failed);
         }
-        for waiter in fetch.waiters {
-            match waiter {
-                Waiter::Read(read) => self.advance_read(read),
-                Waiter::Loop => {}
-            }
+        for read in fetch.reads {
+            self.advance_read(read);
         }
     }
 }

@@ -16,7 +16,7 @@ mod fetch;
 mod tag;
 
 pub(crate) use config::{Geometry, Placement, Tuning};
-pub(crate) use fetch::{Fetches, Lost, TRIES, Waiter};
+pub(crate) use fetch::{Fetches, Lost, TRIES};
 pub(crate) use tag::{Class, tag};
 
 use std::collections::VecDeque;

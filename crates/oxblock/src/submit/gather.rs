@@ -10,10 +10,13 @@ use crate::device::Bufs;
 use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_PAYLOAD};
 use crate::format::pointer::PointerWidth;
 use crate::format::record::{Entry, Kind};
-use crate::lane::{Lane, Waiter};
+use crate::lane::Lane;
 use crate::log::append::{Draft, Part, STREAM_DATA};
 use crate::submit::sums::Share;
 use crate::submit::write::{Item, Scan};
+
+/// The most records in flight.
+const RECORD_DEPTH: usize = 32;
 
 /// The least requests of a record that is kept small so that another can be got ready beside it.
 const SHARE_MIN: usize = 8;
@@ -60,7 +63,7 @@ impl Lane {
             return false;
         }
         self.log.flying < self.gather_depth()
-            || (self.log.flying < self.tuning.record_depth && self.full_record_waits())
+            || (self.log.flying < RECORD_DEPTH && self.full_record_waits())
     }
 
     /// Records that may be in flight before another waits for more requests to join it.
@@ -193,7 +196,7 @@ impl Lane {
             if let Err(miss) = std::hint::black_box(self.map.get(entry.id))
                 && !self.fetches.is_lost(miss.key)
             {
-                self.fetch(miss, Waiter::Loop);
+                self.fetch(miss, None);
             }
         }
     }
@@ -213,7 +216,7 @@ impl Lane {
                     scan.at = self.map.end_of(miss.key).min(end);
                 }
                 Err(miss) => {
-                    self.fetch(miss, Waiter::Loop);
+                    self.fetch(miss, None);
                     self.writes.incoming.push_front(Item::Range { write, kind, from, end, scan });
                     return Outcome::Stuck;
                 }

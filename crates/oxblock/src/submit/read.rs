@@ -15,7 +15,7 @@ use crate::device::{Action, Buf, Bufs, Op};
 use crate::error::{BadBlock, Error, Result};
 use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
 use crate::format::pointer::Pointer;
-use crate::lane::{Class, Lane, Waiter, tag};
+use crate::lane::{Class, Lane, tag};
 use crate::map::Miss;
 use crate::profile;
 use crate::submit::queue::outer_blocks;
@@ -194,7 +194,7 @@ impl Lane {
                 if let Err(miss) = std::hint::black_box(self.map.get(block))
                     && !self.fetches.is_lost(miss.key)
                 {
-                    self.fetch(miss, Waiter::Loop);
+                    self.fetch(miss, None);
                 }
             }
         }
@@ -221,7 +221,7 @@ impl Lane {
                 Ok(_) => self.add_runs(id, &pointers),
                 Err(miss) if self.fetches.is_lost(miss.key) => self.skip_lost(id, miss),
                 Err(miss) => {
-                    self.fetch(miss, Waiter::Read(id));
+                    self.fetch(miss, Some(id));
                     self.reads.get(id).client = false;
                     self.count_cleared(&EndFacts { node_missing: true, ..EndFacts::default() });
                     break;

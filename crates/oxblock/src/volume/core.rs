@@ -22,7 +22,7 @@ use crate::volume::poll::Volume;
 /// The longest that anybody sleeps without looking again; a safety net, not a pace.
 const NAP: Duration = Duration::from_millis(50);
 /// The longest that a caller polls for its completion before it sleeps. Waking a thread costs about half of it.
-const SPIN_LIMIT: u64 = 100_000;
+pub(super) const SPIN_LIMIT: u64 = 100_000;
 
 /// Locks, whatever panicked before: the data behind these locks is consistent between statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -99,6 +99,8 @@ pub(super) struct Core {
     engine: Mutex<Engine>,
     inbox: Mutex<Vec<Posted>>,
     waiter: Option<Waiter>,
+    /// Wakes whoever waits with the waiter.
+    kick: Option<Waker>,
     /// Somebody waits for the devices.
     led: AtomicBool,
     /// Callers asleep, to be made leader.
@@ -130,8 +132,10 @@ impl Reactor {
 
 impl Core {
     pub fn new(volume: Volume) -> Self {
+        let waiter = volume.lane.queue.waiter();
         Self {
-            waiter: volume.lane.queue.waiter(),
+            kick: waiter.clone().map(|waiter| Waker::from(Arc::new(Kick(waiter)))),
+            waiter,
             size: volume.size(),
             engine: Mutex::new(Engine {
                 volume: Some(volume),
@@ -227,8 +231,7 @@ impl Core {
                 continue;
             }
             // Another caller may drive, and finish this call, while this one waits for the devices.
-            let kick = self.waiter.clone().map(|waiter| Waker::from(Arc::new(Kick(waiter))));
-            if kick.is_some_and(|kick| !call.wake_with(&kick)) || self.lead() {
+            if self.kick.as_ref().is_some_and(|kick| !call.wake_with(kick)) || self.lead() {
                 continue;
             }
             let waker = napping
@@ -265,11 +268,6 @@ impl Core {
         let now = usual - usual / 8 + nanos(begin) / 8;
         self.latency.store(now, Ordering::Relaxed);
         self.promote();
-    }
-
-    /// What a task may spend on polling before it leaves the waiting to the reactor thread, in nanoseconds.
-    pub fn task_patience(&self) -> u64 {
-        SPIN_LIMIT
     }
 
     /// A task sleeps until its call is done: the reactor thread waits for the devices meanwhile.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::format::layout::BLOCK_BYTES;
-use crate::lane::Waiter;
 use crate::map::{Key, Miss};
 use crate::volume::poll::Volume;
 
@@ -74,7 +73,7 @@ impl Volume {
     /// Fetches a node and goes on with everything else until it has come, or is lost: a fetch always ends one way or the
     /// other, whatever becomes of writes meanwhile.
     fn bring(&mut self, miss: Miss) {
-        self.lane.fetch(miss, Waiter::Loop);
+        self.lane.fetch(miss, None);
         let mut done = Vec::new();
         while self.lane.fetches.flies(miss.key) {
             self.lane.submit();

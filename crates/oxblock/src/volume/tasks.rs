@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::device::Buf;
 use crate::error::Result;
 use crate::submit::request::{Completion, Failed, RequestKind};
-use crate::volume::core::{Call, Core, nanos};
+use crate::volume::core::{Call, Core, SPIN_LIMIT, nanos};
 use crate::volume::handle::buffer;
 
 /// A volume for tasks of any executor: cloneable, `Send`, and without a runtime of its own.
@@ -120,7 +120,7 @@ impl Future for Pending<'_> {
                 }
             }
         }
-        let patient = nanos(*begin) < this.core.task_patience();
+        let patient = nanos(*begin) < SPIN_LIMIT;
         if !patient && !this.asleep {
             this.asleep = true;
             this.core.task_waits();

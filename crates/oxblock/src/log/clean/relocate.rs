@@ -7,7 +7,7 @@ use super::{Open, Victim};
 use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_PAYLOAD};
 use crate::format::pointer::identity;
 use crate::format::record::{Entry, Kind};
-use crate::lane::{Lane, Waiter};
+use crate::lane::Lane;
 use crate::log::append::{Draft, STREAM_RELOCATE};
 use crate::map::{Key, Miss};
 
@@ -59,7 +59,7 @@ impl Lane {
                 }
                 Err(miss) if self.fetches.is_lost(miss.key) => {}
                 Err(miss) => {
-                    self.fetch(miss, Waiter::Loop);
+                    self.fetch(miss, None);
                     return Walk::Wait;
                 }
             }
