@@ -15,7 +15,7 @@ use crate::device::{Bufs, Done, Work};
 use crate::format::layout::BLOCK_SIZE;
 use crate::format::pointer::identity;
 use crate::lane::{Class, Lane};
-use crate::submit::read::Bio;
+use crate::submit::bio::Bio;
 
 /// A block that does not verify: its place among the blocks of its bio, and its checksum.
 pub(crate) type Mismatch = (usize, u128);

@@ -1,5 +1,6 @@
 //! From requests to device operations: gathering writes into records, reads into bios.
 
+pub(crate) mod bio;
 pub(crate) mod gather;
 pub mod policy;
 pub(crate) mod queue;

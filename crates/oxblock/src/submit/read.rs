@@ -11,19 +11,16 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::complete::policy::EndFacts;
 use crate::complete::verify::Mismatch;
-use crate::device::{Action, Buf, Bufs, Op};
+use crate::device::{Buf, Bufs};
 use crate::error::{BadBlock, Error, Result};
 use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
 use crate::format::pointer::Pointer;
-use crate::lane::{Class, Lane, tag};
+use crate::lane::Lane;
 use crate::map::Miss;
 use crate::profile;
+use crate::submit::bio::{Bio, Growing, Run};
 use crate::submit::queue::outer_blocks;
 use crate::submit::write::lost_node;
-
-/// Reads in flight up to which each leaves by itself. On a virtual disk that gives 1.1 to 1.3 times the operations of
-/// one batch at depths 4 and 16, and nothing at 64.
-const EAGER_DEPTH: usize = 32;
 
 /// Who gets what was read.
 #[derive(Debug)]
@@ -38,18 +35,18 @@ pub(crate) enum ReadOwner {
 
 /// A read under way.
 #[derive(Debug)]
-struct Read {
+pub(crate) struct Read {
     owner: ReadOwner,
     /// First block.
     block: u64,
     /// The next block to look up.
-    at: u64,
-    end: u64,
+    pub at: u64,
+    pub end: u64,
     /// The buffer from `at` on.
     rest: Option<Buf>,
     /// The buffer before `at`, in order; `None` for a piece in flight.
     pieces: SmallVec<[Option<Buf>; 1]>,
-    flying: u32,
+    pub flying: u32,
     bad: Vec<BadBlock>,
     error: Option<Error>,
     /// Its client verifies it: the engine only fetches.
@@ -58,68 +55,17 @@ struct Read {
     claims: Vec<(usize, u64, SmallVec<[u128; 1]>)>,
 }
 
-/// Blocks of a read that lie together on the device.
-#[derive(Debug)]
-pub(crate) struct Run {
-    /// Its place among the pieces of its read.
-    piece: usize,
-    pub block: u64,
-    addr: u64,
-    pub expected: SmallVec<[u128; 1]>,
-    /// Blocks in front of it that are read with it and belong to nobody: headers of the log.
-    gap: bool,
-}
-
-/// One device read of a read.
-#[derive(Debug)]
-pub(crate) struct Bio {
-    read: usize,
-    runs: SmallVec<[Run; 1]>,
-    /// Where in its piece the block belongs that this bio reads a second time.
-    again: Option<usize>,
-}
-
-impl Bio {
-    /// Blocks that were asked for.
-    pub fn blocks(&self) -> usize {
-        self.runs.iter().map(|run| run.expected.len()).sum()
-    }
-
-    /// Its runs with their buffers, out of all that it read.
-    pub fn runs_of<'a>(&'a self, bufs: &'a Bufs) -> impl Iterator<Item = (&'a Run, &'a Buf)> {
-        let mut bufs = bufs.iter();
-        self.runs.iter().filter_map(move |run| {
-            if run.gap {
-                bufs.next();
-            }
-            Some((run, bufs.next()?))
-        })
-    }
-}
-
-/// The bio that is being put together: what has been found adjacent so far.
-#[derive(Debug)]
-struct Growing {
-    bio: Bio,
-    bufs: Bufs,
-    /// First block behind it, and how many it covers.
-    next: u64,
-    blocks: u64,
-}
-
-/// The most blocks that are read and thrown away so that a bio can go on: the header of a full record.
-const GAP_MAX: u64 = 3;
-
 /// The tables of reads and of their bios.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     /// Queued and not begun.
     queued: Vec<usize>,
     table: Slab<Read>,
-    bios: Slab<Bio>,
+    pub bios: Slab<Bio>,
     /// Scratch for lookups.
     pointers: Vec<Pointer>,
-    growing: Option<Growing>,
+    /// The bio that is being put together.
+    pub growing: Option<Growing>,
 }
 
 impl Reads {
@@ -128,7 +74,7 @@ impl Reads {
         self.table.len()
     }
 
-    fn get(&mut self, id: usize) -> &mut Read {
+    pub fn get(&mut self, id: usize) -> &mut Read {
         match self.table.get_mut(id) {
             Some(read) => read,
             None => unreachable!("read {id} is not open"),
@@ -277,75 +223,6 @@ impl Lane {
         self.grow(id, Run { piece, block, addr, expected, gap: false }, buf);
     }
 
-    /// Lets the bio that is being put together grow by a run that lies behind it, or begins the next one.
-    fn grow(&mut self, id: usize, mut run: Run, buf: Buf) {
-        let len = run.expected.len() as u64;
-        let segment = self.segments.of(run.addr);
-        let limit = self.placement.bio.blocks;
-        let gap = self.reads.growing.as_ref().and_then(|growing| {
-            let gap = run.addr.checked_sub(growing.next)?;
-            // A short bio is not made longer by what nobody wants.
-            let worth = gap == 0 || (gap <= GAP_MAX && gap <= growing.blocks);
-            let fits = growing.blocks + gap + len <= limit
-                && self.segments.of(growing.next - 1) == segment;
-            (worth && fits).then_some(gap)
-        });
-        if gap.is_none() {
-            self.send_grown();
-        }
-        let growing = self.reads.growing.get_or_insert_with(|| Growing {
-            bio: Bio { read: id, runs: SmallVec::new(), again: None },
-            bufs: Bufs::new(),
-            next: run.addr,
-            blocks: 0,
-        });
-        if let Some(gap) = gap.filter(|gap| *gap > 0) {
-            run.gap = true;
-            growing.bufs.push(Buf::new(usize::try_from(gap).unwrap_or(0) * BLOCK_SIZE));
-            growing.blocks += gap;
-        }
-        growing.next = run.addr + len;
-        growing.blocks += len;
-        growing.bio.runs.push(run);
-        growing.bufs.push(buf);
-        if growing.blocks >= limit {
-            self.send_grown();
-        }
-    }
-
-    /// Sends the bio that has been put together. With a limit it leaves at once, while the rest of its request is still
-    /// being prepared.
-    fn send_grown(&mut self) {
-        let Some(Growing { bio, bufs, .. }) = self.reads.growing.take() else { return };
-        let read = self.reads.get(bio.read);
-        read.flying += 1;
-        let more = read.at < read.end;
-        self.send_bio(bio, bufs);
-        if self.placement.bio.early && more {
-            self.queue.submit();
-        }
-    }
-
-    fn send_bio(&mut self, bio: Bio, bufs: Bufs) {
-        let addr = bio.runs.first().map_or(0, |run| run.addr);
-        self.segments.pin(self.segments.of(addr));
-        let (device, offset) = profile::locate(&self.geometry.superblock, addr);
-        let id = self.reads.bios.insert(bio);
-        self.queue.push(Op {
-            tag: tag(Class::Read, id as u64),
-            device,
-            offset,
-            action: Action::Read(bufs),
-        });
-        // A device that works by itself begins at once; only a deep queue is worth a batch.
-        if self.tuning.eager_reads
-            && self.placement.bio.early
-            && self.queue.in_flight() <= EAGER_DEPTH
-        {
-            self.queue.submit();
-        }
-    }
-
     /// The blocks under a lost node cannot be located: they are zeroed and listed, and the read fails.
     fn skip_lost(&mut self, id: usize, miss: Miss) {
         let end = self.map.end_of(miss.key);
@@ -364,14 +241,6 @@ impl Lane {
             got: None,
         }));
         self.add_run(id, &vec![Pointer::NULL; count]);
-    }
-
-    /// Takes a bio out of the table: its device read has ended.
-    pub fn take_bio(&mut self, id: u64) -> Bio {
-        let bio = self.reads.bios.remove(usize::try_from(id).unwrap_or(usize::MAX));
-        let addr = bio.runs.first().map_or(0, |run| run.addr);
-        self.segments.unpin(self.segments.of(addr));
-        bio
     }
 
     /// Leaves a bio to the client of its read, if that may be; the client verifies it then.
