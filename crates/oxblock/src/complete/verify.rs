@@ -97,7 +97,7 @@ impl Lane {
             && match self.placement.complete {
                 CompletePolicy::Issuer => false,
                 CompletePolicy::Worker => true,
-                CompletePolicy::Auto => cost >= self.placement.worth_ns,
+                CompletePolicy::Auto => self.placement.is_worth(bio.blocks()),
             };
         if to_worker {
             self.counters.worker_ends += 1;

@@ -62,6 +62,12 @@ impl Placement {
         }
     }
 
+    /// Whether checksums of so many blocks are worth sharing with a worker: never when they are fast, and otherwise when
+    /// they take much longer than the hand-off.
+    pub fn is_worth(&self, blocks: usize) -> bool {
+        !self.fast && self.block_ns * blocks as u64 >= self.worth_ns
+    }
+
     /// A finished operation goes to a worker, whatever that costs.
     pub fn complete_handed_over(&self) -> bool {
         self.complete == CompletePolicy::Worker

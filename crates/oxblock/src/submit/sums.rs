@@ -105,9 +105,11 @@ impl Lane {
             SubmitPolicy::Offload => vec![true; shares.len()],
             SubmitPolicy::Rules => shares.iter().map(|share| self.rule_offloads(share)).collect(),
             SubmitPolicy::Auto => {
-                let cost = self.placement.block_ns * entries.len() as u64;
-                let worth = cost >= self.placement.worth_ns;
-                if worth { vec![true; shares.len()] } else { Vec::new() }
+                if self.placement.is_worth(entries.len()) {
+                    vec![true; shares.len()]
+                } else {
+                    Vec::new()
+                }
             }
         };
         if !offloads.contains(&true) {
