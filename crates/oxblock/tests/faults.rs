@@ -9,7 +9,7 @@ use oxblock::device::sim::{EIO, ENOSPC, Fault, FaultRule, OpKind, SimConfig, Sim
 use oxblock::format::layout::{AREA_BYTES, SUPERBLOCK_SIZE};
 use oxblock::format::pointer::PointerWidth;
 use oxblock::format::superblock::{Superblock, offsets};
-use oxblock::volume::{create_on, required_size};
+use oxblock::volume::{Costs, create_on, required_size};
 use oxblock::{
     Buf, Completion, CreateOptions, ErrorKind, OpenOptions, Request, RequestKind, Volume,
 };
@@ -25,7 +25,9 @@ fn disk(size: u64, seed: u64) -> SimDisk {
 }
 
 fn open_with(disk: &SimDisk, options: &OpenOptions) -> oxblock::Result<Volume> {
-    Volume::open_on(Box::new(disk.queue()), options)
+    // Given, not measured, so that a run is the same everywhere.
+    let costs = Some(Costs { block_ns: 100, hand_off_ns: 500, wake_ns: 50_000 });
+    Volume::open_on(Box::new(disk.queue()), &OpenOptions { costs, ..options.clone() })
 }
 
 fn open(disk: &SimDisk) -> Volume {
