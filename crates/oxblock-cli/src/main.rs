@@ -77,6 +77,7 @@ mod tests {
             "oxblock run job.fio disk.ox --target raw",
             "oxblock bench",
             "oxblock bench crc --quick --json",
+            "oxblock bench all --device /dev/sdx --force --rounds 3 --seconds 0.5 --format text",
         ] {
             assert!(parses(line), "{line}");
         }
@@ -94,6 +95,10 @@ mod tests {
             "oxblock export disk.ox",
             "oxblock dump segment disk.ox",
             "oxblock bench nothing",
+            "oxblock bench --dir a --device b",
+            "oxblock bench --force",
+            "oxblock bench --seconds 0",
+            "oxblock bench --json --format text",
             "oxblock run job.fio",
         ] {
             assert!(!parses(line), "{line}");

@@ -25,10 +25,7 @@ pub struct Scratch {
 impl Scratch {
     /// Makes both in `folder`: the bare file of `size` bytes, the volume of twice as many.
     pub fn new(folder: &Path, size: u64) -> Result<Self> {
-        let made = !folder.exists();
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("create the folder {}", folder.display()))?;
-        let removal = Folder { path: folder.to_owned(), made };
+        let removal = Folder::make(folder)?;
         let size = size.next_multiple_of(4096);
         let needed = required_size(size.saturating_mul(2))?.saturating_add(size);
         check_room(folder, needed)?;
@@ -77,9 +74,19 @@ impl Drop for Files<'_> {
 }
 
 /// A folder that goes away if it was made here and is empty.
-struct Folder {
+pub struct Folder {
     path: PathBuf,
     made: bool,
+}
+
+impl Folder {
+    /// The folder `path`, made if it is not there.
+    pub fn make(path: &Path) -> Result<Self> {
+        let made = !path.exists();
+        std::fs::create_dir_all(path)
+            .with_context(|| format!("create the folder {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), made })
+    }
 }
 
 impl Drop for Folder {
@@ -90,7 +97,8 @@ impl Drop for Folder {
     }
 }
 
-fn check_room(folder: &Path, needed: u64) -> Result<()> {
+/// Refuses a folder whose storage has no room for `needed` bytes.
+pub fn check_room(folder: &Path, needed: u64) -> Result<()> {
     let file = std::fs::File::open(folder)?;
     let room = fstatvfs(&file).with_context(|| folder.display().to_string())?;
     if room.f_flag.contains(StatVfsMountFlags::RDONLY) {
@@ -109,7 +117,7 @@ fn check_room(folder: &Path, needed: u64) -> Result<()> {
 }
 
 /// Whether a folder's storage is main memory.
-fn in_memory(folder: &Path) -> bool {
+pub fn in_memory(folder: &Path) -> bool {
     /// `TMPFS_MAGIC` and `RAMFS_MAGIC`, linux/magic.h.
     const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58F6];
     statfs(folder).is_ok_and(|stat| MEMORY.contains(&stat.f_type))
