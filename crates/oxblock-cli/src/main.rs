@@ -77,7 +77,7 @@ mod tests {
             "oxblock run job.fio disk.ox --target raw",
             "oxblock bench",
             "oxblock bench crc --quick --json",
-            "oxblock bench all --device /dev/sdx --force --rounds 3 --seconds 0.5 --format text",
+            "oxblock bench all --device /dev/sdx --force --rounds 3 --seconds 0.5 --format html",
         ] {
             assert!(parses(line), "{line}");
         }

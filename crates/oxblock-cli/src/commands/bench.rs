@@ -1,5 +1,6 @@
 //! `oxblock bench`: the experiments, and a quick comparison, on a scratch volume and on the bare device in turn.
 
+mod comparison;
 mod experiments;
 mod lab;
 mod machine;
@@ -111,6 +112,8 @@ enum Format {
     Text,
     /// One object
     Json,
+    /// One page with drawings, which needs nothing else
+    Html,
 }
 
 impl Name {
@@ -155,6 +158,7 @@ impl Bench {
         let format = if self.json { Format::Json } else { self.format };
         let text = match format {
             Format::Text => render::text::text(&report),
+            Format::Html => render::html::page(&report),
             Format::Json => json(&render::json::document(&report))?,
         };
         match output {

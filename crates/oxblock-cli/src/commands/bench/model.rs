@@ -67,7 +67,7 @@ impl Unit {
             Self::Bandwidth => "MiB/s",
             Self::Iops => "IOPS",
             Self::Percent => "%",
-            Self::CpuPerGib => "CPU s/GiB",
+            Self::CpuPerGib => "s/GiB",
             Self::Millis => "ms",
             Self::GbPerSecond => "GB/s",
         }
@@ -82,12 +82,20 @@ impl Unit {
         }
     }
 
+    /// The ends of a spread, unless they would be shown as its median is.
+    pub fn ends(self, spread: &Spread) -> Option<String> {
+        let [median, min, max] =
+            [spread.median, spread.min, spread.max].map(|value| self.text(value));
+        (min != median || max != median).then(|| format!("{min}..{max}"))
+    }
+
     /// A figure as text, without the unit's name.
     pub fn text(self, figure: f64) -> String {
         let shown = self.shown(figure);
         match self {
             Self::Iops => grouped(super::num::whole(shown)),
             Self::Bandwidth if shown >= 100.0 => grouped(super::num::whole(shown)),
+            Self::Percent if shown >= 1000.0 => grouped(super::num::whole(shown)),
             Self::Percent => format!("{shown:.1}"),
             Self::Bandwidth => format!("{shown:.1}"),
             Self::CpuPerGib | Self::Millis => format!("{shown:.3}"),
@@ -194,6 +202,31 @@ impl Column {
 }
 
 impl Table {
+    /// The unit that all its figures share, if they do.
+    pub fn unit(&self) -> Option<Unit> {
+        let mut units =
+            self.columns.iter().map(|column| column.unit).filter(|unit| *unit != Unit::None);
+        let first = units.next()?;
+        units.all(|unit| unit == first).then_some(first)
+    }
+
+    /// Its title, with that unit.
+    pub fn heading(&self) -> String {
+        match self.unit() {
+            Some(unit) => format!("{} ({})", self.title, unit.name()),
+            None => self.title.clone(),
+        }
+    }
+
+    /// The name of a column, with its unit unless that is in the heading.
+    pub fn name_of(&self, column: &Column) -> String {
+        match column.unit {
+            Unit::None => column.name.clone(),
+            _ if self.unit().is_some() => column.name.clone(),
+            unit => format!("{}, {}", column.name, unit.name()),
+        }
+    }
+
     /// Columns of `group` by index.
     pub fn of_group<'t>(&'t self, group: &'t str) -> impl Iterator<Item = usize> + 't {
         let columns = self.columns.iter().enumerate();

@@ -31,7 +31,7 @@ const JOBS: [(&str, &str, bool); 6] = [
 /// What the comparison came to.
 #[derive(Serialize)]
 pub struct Comparison {
-    jobs: Vec<Row>,
+    pub jobs: Vec<Row>,
     verified_bytes: u64,
     /// Blocks that are not what was written.
     pub verify_failures: u64,
@@ -39,14 +39,15 @@ pub struct Comparison {
     in_memory: bool,
 }
 
+/// One job on both.
 #[derive(Serialize)]
-struct Row {
-    name: &'static str,
+pub struct Row {
+    pub name: &'static str,
     /// `"operations"` or `"bytes"`, a second.
-    unit: &'static str,
-    volume: u64,
-    raw: u64,
-    ratio: f64,
+    pub unit: &'static str,
+    pub volume: u64,
+    pub raw: u64,
+    pub ratio: f64,
 }
 
 /// Runs everything in `folder`.

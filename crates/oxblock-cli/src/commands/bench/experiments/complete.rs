@@ -52,7 +52,7 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
         "Then: fast NVMe, XFS overwrites, one core.".to_owned(),
         "On one core the loop is pinned, and no worker has a core to run on: what the side 'worker' hands over comes back to \
          the issuer. The kernel's workers of the original shared the core. 'All cores' is the same job without the pin. The \
-         columns 'by worker' say which share of the operations was handed over."
+         column 'by worker' says which share of the operations 'auto' handed over."
             .to_owned(),
         "The original runs for 10 s a depth; the job says for how long here.".to_owned(),
     ];
@@ -143,11 +143,9 @@ fn table(
         let median = |side: usize| grid.at(row, side).median(|run| run.iops);
         Some((median(0), median(1)))
     });
-    for (side, name) in [(0, "worker by worker"), (2, "auto by worker")] {
-        table.columns.push(Column::new("share", name, Unit::Percent));
-        for (row, cells) in table.rows.iter_mut().enumerate() {
-            cells.push(grid.at(row, side).cell(|run| run.worker_ends));
-        }
+    table.columns.push(Column::new("by worker", "auto", Unit::Percent));
+    for (row, cells) in table.rows.iter_mut().enumerate() {
+        cells.push(grid.at(row, SIDES.len() - 1).cell(|run| run.worker_ends));
     }
     table
 }

@@ -44,7 +44,7 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
         x_label: String::new(),
         columns: (1..=SIZES.len()).collect(),
     };
-    let title = "10^9 bytes a second, by the bytes that one checksum covers".to_owned();
+    let title = "Speed in one thread, by the bytes that one checksum covers".to_owned();
     Ok(Experiment {
         name: "csum",
         question: "How fast is each checksum on this machine?",

@@ -54,7 +54,7 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
         let mut bandwidth =
             layout((columns, &rate))
                 .table(format!("Bandwidth, {title}"), Unit::Bandwidth, |run| run.bandwidth);
-        bandwidth.charts = charts(&bandwidth, title);
+        bandwidth.charts = charts(&bandwidth, title, tables.is_empty());
         tables.push(bandwidth);
         tables.push(layout((columns, &operations)).table(
             format!("Operations a second, {title}"),
@@ -115,7 +115,8 @@ fn point(lab: &Lab, kib: u64) -> Point {
     Point { label: format!("{kib}k"), job, reads: false }
 }
 
-fn charts(table: &Table, title: &str) -> Vec<Chart> {
+/// Pictures of bandwidth now, and beside the first of them of bandwidth then.
+fn charts(table: &Table, title: &str, first: bool) -> Vec<Chart> {
     let chart = |when: &str, columns: Vec<usize>| Chart {
         kind: ChartKind::Bars,
         title: format!("{when}: bandwidth by block size"),
@@ -123,8 +124,6 @@ fn charts(table: &Table, title: &str) -> Vec<Chart> {
         columns,
     };
     let now = table.of_group("now").chain(table.of_group("device")).collect();
-    vec![
-        chart("Then, hard disk", table.of_group("then").collect()),
-        chart(&format!("Now, {title}"), now),
-    ]
+    let then = first.then(|| chart("Then, hard disk", table.of_group("then").collect()));
+    then.into_iter().chain([chart(&format!("Now, {title}"), now)]).collect()
 }

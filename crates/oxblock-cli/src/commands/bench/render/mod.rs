@@ -1,5 +1,6 @@
 //! The three ways to show a report.
 
+pub mod html;
 pub mod json;
 #[cfg(test)]
 mod sample;

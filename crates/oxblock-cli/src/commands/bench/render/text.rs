@@ -37,29 +37,14 @@ fn cell(cell: &Cell, unit: Unit) -> String {
         Cell::Empty => "-".into(),
         Cell::Text(text) => text.clone(),
         Cell::Value(figure) => unit.text(*figure),
-        Cell::Spread(spread) => format!(
-            "{} ({}..{})",
-            unit.text(spread.median),
-            unit.text(spread.min),
-            unit.text(spread.max)
-        ),
+        Cell::Spread(spread) => {
+            let ends = unit.ends(spread).map(|ends| format!(" ({ends})"));
+            unit.text(spread.median) + &ends.unwrap_or_default()
+        }
     }
 }
 
 fn table(table: &Table) -> String {
-    // A unit that all figures share is in the title, others are with their columns.
-    let mut units: Vec<Unit> = table.columns.iter().map(|column| column.unit).collect();
-    units.retain(|unit| *unit != Unit::None);
-    units.dedup();
-    let shared = (units.len() == 1).then(|| units.first().copied()).flatten();
-    let head = |index: usize| -> [String; 2] {
-        let Some(column) = table.columns.get(index) else { return Default::default() };
-        let name = match column.unit {
-            unit if shared.is_some() || unit == Unit::None => column.name.clone(),
-            unit => format!("{}, {}", column.name, unit.name()),
-        };
-        [column.group.to_owned(), name]
-    };
     let columns: Vec<Vec<String>> = table
         .columns
         .iter()
@@ -68,18 +53,14 @@ fn table(table: &Table) -> String {
             let empty = Cell::Empty;
             let cells =
                 table.rows.iter().map(|row| cell(row.get(index).unwrap_or(&empty), column.unit));
-            head(index).into_iter().chain(cells).collect()
+            [column.group.to_owned(), table.name_of(column)].into_iter().chain(cells).collect()
         })
         .collect();
     let widths: Vec<usize> = columns
         .iter()
         .map(|column| column.iter().map(|text| text.chars().count()).max().unwrap_or(0))
         .collect();
-    let title = match shared {
-        Some(unit) => format!("{} ({})", table.title, unit.name()),
-        None => table.title.clone(),
-    };
-    let mut lines = vec![title];
+    let mut lines = vec![table.heading()];
     // Without groups their line is left out.
     let first = usize::from(table.columns.iter().all(|column| column.group.is_empty()));
     for line in first..table.rows.len() + 2 {
@@ -136,7 +117,7 @@ mod tests {
             "bs    async                inline     raw\n",
             "4k      113  1,500 (1,000..2,000)       -\n",
             "Mixed\n",
-            "CPU, CPU s/GiB",
+            "CPU, s/GiB",
             "A note.",
             "inline  ▁▄█  lowest 0.0",
         ] {
