@@ -80,6 +80,7 @@ mod tests {
             "oxblock bench crc --quick --json",
             "oxblock dump segment 3 disk.ox --map-cache 1M --device-call ring",
             "oxblock info disk.ox --map-cache 256K",
+            "oxblock bench all --device /dev/sdx --force --rounds 3 --seconds 0.5 --format html",
         ] {
             assert!(parses(line), "{line}");
         }
@@ -97,6 +98,10 @@ mod tests {
             "oxblock export disk.ox",
             "oxblock dump segment disk.ox",
             "oxblock bench nothing",
+            "oxblock bench --dir a --device b",
+            "oxblock bench --force",
+            "oxblock bench --seconds 0",
+            "oxblock bench --json --format text",
             "oxblock run job.fio",
             "oxblock info disk.ox --map-cache 252K",
             "oxblock create a --size 1.1K",

@@ -79,7 +79,7 @@ struct Versioned<'a, T: Serialize> {
 }
 
 /// `report` as indented JSON with the version field.
-fn json(report: &impl Serialize) -> Result<String> {
+pub fn json(report: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string_pretty(&Versioned { version: VERSION, report })?)
 }
 

@@ -66,6 +66,8 @@ pub struct RunOptions<'o> {
     pub progress_interval: u64,
     /// Called when a flush, or a write of a `sync=1` job, is acknowledged: for crash tests.
     pub durable: Option<&'o dyn Fn(&Durable)>,
+    /// Count completed bytes over stretches of this many nanoseconds ([`stats::Windows`]); 0 does not.
+    pub window: u64,
     /// Looked at as often as progress is told: once true, jobs stop and what was done is reported.
     pub stop: Option<&'o AtomicBool>,
 }
@@ -96,7 +98,7 @@ pub fn run(
         let members = plans.iter().filter(|plan| plan.phase == phase);
         let pinned = Pin::new(file, members.clone().map(|plan| plan.spec), &mut notes)?;
         let mut jobs: Vec<Job<'_>> =
-            members.map(|plan| Job::new(plan.clone(), target.now())).collect();
+            members.map(|plan| Job::new(plan.clone(), target.now(), options.window)).collect();
         let outcome = engine::run_phase(&mut jobs, target, options);
         drop(pinned);
         outcome.map_err(|message| JobError::new(&file.name, None, message))?;

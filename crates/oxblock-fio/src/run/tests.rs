@@ -399,7 +399,7 @@ fn progress_and_stop() {
         progress: Some(&tell),
         progress_interval: 1_000_000,
         stop: Some(&stop),
-        durable: None,
+        ..RunOptions::default()
     };
     let file = parse("[j]\nrw=randread\ntime_based\nruntime=10h\n", "t").unwrap();
     let report = run(&file, &mut MemoryTarget::new(SIZE), &options).unwrap();
@@ -464,4 +464,18 @@ proptest! {
             prop_assert!(target.deepest <= depth as usize);
         }
     }
+}
+
+#[test]
+fn bytes_are_counted_over_stretches_of_time() {
+    let file = parse("[j]\nrw=write\nbs=4k\nsize=256k\nrate=64k\n", "t").unwrap();
+    let options = RunOptions { window: 1_000_000_000, ..RunOptions::default() };
+    let report = run(&file, &mut MemoryTarget::new(SIZE), &options).unwrap();
+    let windows = &report.jobs[0].stats.windows;
+    assert_eq!(windows.length(), 1_000_000_000);
+    assert!((3..=4).contains(&windows.bytes().len()), "{windows:?}");
+    let even = |bytes: &u64| (60 << 10..=72 << 10).contains(bytes);
+    assert!(windows.bytes().iter().all(even), "{windows:?}");
+    let silent = run(&file, &mut MemoryTarget::new(SIZE), &RunOptions::default()).unwrap();
+    assert!(silent.jobs[0].stats.windows.bytes().is_empty());
 }

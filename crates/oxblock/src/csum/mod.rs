@@ -28,7 +28,7 @@ mod table;
 mod tests;
 
 pub use kind::CsumKind;
-pub use speed::{speed, speed_of};
+pub use speed::{speed, speed_at, speed_of};
 
 use std::sync::OnceLock;
 use std::time::Duration;

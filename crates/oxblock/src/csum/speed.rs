@@ -41,6 +41,29 @@ pub fn speed_of(csum: &Csum, budget: Duration) -> f64 {
     bytes / best.as_secs_f64().max(1e-9) / 1e9
 }
 
+/// GB/s of one thread that computes one checksum over `bytes` bytes at a time, measured for `budget` (at least two
+/// checksums). What a call costs by itself shows at small sizes, what the caches cost at large ones.
+pub fn speed_at(csum: &Csum, bytes: usize, budget: Duration) -> f64 {
+    let data = vec![0x5A_u8; bytes.max(1)];
+    // The clock is read once for about as many bytes as `speed_of` does, or it would be measured with small ones.
+    let calls = (ROUND * BLOCK_SIZE / data.len()).max(1);
+    let round = || {
+        let start = Instant::now();
+        for identity in 0..calls as u64 {
+            black_box(csum.of(black_box(identity), black_box(&data)));
+        }
+        start.elapsed()
+    };
+    let begin = Instant::now();
+    round();
+    let mut best = round();
+    while begin.elapsed() < budget {
+        best = best.min(round());
+    }
+    let bytes = u32::try_from(data.len() * calls).map_or(f64::MAX, f64::from);
+    bytes / best.as_secs_f64().max(1e-9) / 1e9
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +73,15 @@ mod tests {
         for kind in CsumKind::ALL {
             let measured = speed(kind);
             assert!(measured.is_finite() && measured > 0.0, "{kind}: {measured} GB/s");
+        }
+    }
+
+    #[test]
+    fn every_size_has_a_speed() {
+        let csum = Csum::new(CsumKind::Crc32c, [0; 16]).with_table_crc();
+        for bytes in [0, 1, 4096, 1 << 20] {
+            let measured = speed_at(&csum, bytes, Duration::from_millis(1));
+            assert!(measured.is_finite() && measured > 0.0, "{bytes}: {measured} GB/s");
         }
     }
 

@@ -53,8 +53,7 @@ pub(crate) use event::Event;
 pub(crate) use extents::Extents;
 pub use lock::Lock;
 pub use open::{DeviceCall, DeviceOptions, Made, Opened, Sharing, open_devices};
-pub(crate) use prepare::preallocate;
-pub use prepare::sync_folder;
+pub use prepare::{preallocate, sync_folder};
 
 /// The buffers of one operation, gathered or scattered in order.
 pub type Bufs = SmallVec<[Buf; 1]>;

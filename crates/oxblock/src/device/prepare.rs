@@ -66,7 +66,7 @@ pub(super) fn grow(path: &Path, bytes: u64) -> Result<()> {
 /// # Errors
 /// [`ErrorKind::NoSpace`](crate::error::ErrorKind::NoSpace) when the file system has no room, before anything is written
 /// where it can tell; what the device says of the writes.
-pub(crate) fn preallocate(
+pub fn preallocate(
     path: &Path,
     queue: &mut dyn IoQueue,
     progress: &mut dyn FnMut(u64, u64),

@@ -2,20 +2,19 @@
 //!
 //! The jobs work on the first half of the volume, so that it is half full, and on a bare file as large as that half.
 
-use std::borrow::Cow;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use oxblock_fio::{RunOptions, Target, parse, run};
 use serde::Serialize;
 
+use super::num::whole;
 use super::scratch::Scratch;
-use crate::output::{Exit, nanoseconds, note, print, print_json};
+use crate::output::note;
 use crate::size::human;
 
 /// Milliseconds of one job of one round.
-const MILLIS: u32 = 700;
+const MILLIS: u32 = 200;
 /// Rounds: the median of an odd number is one of them.
 const ROUNDS: usize = 3;
 
@@ -29,34 +28,30 @@ const JOBS: [(&str, &str, bool); 6] = [
     ("4 KiB random write, depth 16", "rw=randwrite\nbs=4k\niodepth=16", false),
 ];
 
+/// What the comparison came to.
 #[derive(Serialize)]
-struct Report<'a> {
-    folder: Cow<'a, str>,
-    in_memory: bool,
-    size: u64,
-    rounds: usize,
-    device_call: String,
-    jobs: Vec<Row>,
+pub struct Comparison {
+    pub jobs: Vec<Row>,
     verified_bytes: u64,
-    verify_failures: u64,
-    nanoseconds: u64,
+    /// Blocks that are not what was written.
+    pub verify_failures: u64,
+    #[serde(skip)]
+    in_memory: bool,
 }
 
+/// One job on both.
 #[derive(Serialize)]
-struct Row {
-    name: &'static str,
+pub struct Row {
+    pub name: &'static str,
     /// `"operations"` or `"bytes"`, a second.
-    unit: &'static str,
-    volume: u64,
-    raw: u64,
-    ratio: f64,
+    pub unit: &'static str,
+    pub volume: u64,
+    pub raw: u64,
+    pub ratio: f64,
 }
 
 /// Runs everything in `folder`.
-pub fn run_quick(folder: Option<&Path>, size: u64, json: bool) -> Result<Exit> {
-    let start = Instant::now();
-    let default = PathBuf::from("target").join("oxblock-bench");
-    let folder = folder.unwrap_or(&default);
+pub fn compare(folder: &Path, size: u64) -> Result<Comparison> {
     let mut scratch = Scratch::new(folder, size)?;
     note(&format!(
         "scratch volume of {} and bare file of {} in {}, {}",
@@ -101,23 +96,12 @@ pub fn run_quick(folder: Option<&Path>, size: u64, json: bool) -> Result<Exit> {
             }
         })
         .collect();
-    let report = Report {
-        folder: folder.to_string_lossy(),
-        in_memory: scratch.in_memory,
-        size,
-        rounds: ROUNDS,
-        device_call: scratch.raw.describe(),
+    Ok(Comparison {
         jobs: rows,
         verified_bytes: verified,
         verify_failures: failures,
-        nanoseconds: nanoseconds(start.elapsed()),
-    };
-    if json {
-        print_json(&report)?
-    } else {
-        print(&table(&report))?
-    }
-    Ok(if failures == 0 { Exit::Fine } else { Exit::Damage })
+        in_memory: scratch.in_memory,
+    })
 }
 
 /// Runs one job over the first `size` bytes and returns operations or bytes a second.
@@ -130,11 +114,6 @@ fn measure(target: &mut dyn Target, size: u64, options: &str, in_bytes: bool) ->
     }
     let figure = if in_bytes { job.bandwidth() } else { job.iops() };
     Ok(whole(figure))
-}
-
-/// A figure without its fraction.
-fn whole(figure: f64) -> u64 {
-    format!("{:.0}", figure.max(0.0)).parse().unwrap_or(0)
 }
 
 /// Writes every block that the jobs worked on at random, with checksums of its own, and reads all of them back. Returns the bytes
@@ -164,7 +143,8 @@ fn ratio(volume: u64, raw: u64) -> f64 {
     f64::from(u32::try_from(hundredths).unwrap_or(u32::MAX)) / 100.0
 }
 
-fn table(report: &Report<'_>) -> String {
+/// The comparison as text.
+pub fn table(report: &Comparison) -> String {
     let mut lines = vec![format!("{:<30} {:>14} {:>14} {:>7}", "", "volume", "bare file", "ratio")];
     for row in &report.jobs {
         let figure = |value: u64| match row.unit {
@@ -193,7 +173,7 @@ fn table(report: &Report<'_>) -> String {
     lines.push(format!(
         "volume: half full, every block checksummed and verified, crash-consistent; bare file: neither. Medians of {} \
          rounds{}.",
-        report.rounds,
+        ROUNDS,
         if report.in_memory { "; in main memory, so no disk is measured" } else { "" }
     ));
     lines.join("\n")
@@ -209,6 +189,5 @@ mod tests {
         assert_eq!(median(Vec::new()), 0);
         assert!((ratio(150, 100) - 1.5).abs() < 1e-9);
         assert!(ratio(1, 0).abs() < 1e-9);
-        assert_eq!(whole(12.6), 13);
     }
 }

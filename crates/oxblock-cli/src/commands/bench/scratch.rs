@@ -19,15 +19,13 @@ pub struct Scratch {
     /// The storage is main memory.
     pub in_memory: bool,
     #[expect(dead_code, reason = "held for its drop")]
-    folders: Folders,
+    folder: Folder,
 }
 
 impl Scratch {
     /// Makes both in `folder`: the bare file of `size` bytes, the volume of twice as many.
     pub fn new(folder: &Path, size: u64) -> Result<Self> {
-        let folders = Folders::missing(folder);
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("create the folder {}", folder.display()))?;
+        let made = Folder::make(folder)?;
         let size = size.next_multiple_of(4096);
         let needed = required_size(size.saturating_mul(2))?.saturating_add(size);
         check_room(folder, needed)?;
@@ -59,7 +57,7 @@ impl Scratch {
             volume: VolumeTarget::new(volume),
             raw: RawTarget::new(raw.queue),
             in_memory: in_memory(folder),
-            folders,
+            folder: made,
         })
     }
 }
@@ -76,20 +74,28 @@ impl Drop for Files<'_> {
     }
 }
 
-/// Folders that were made here, the innermost first. They go away again as far as they are empty.
-struct Folders(Vec<PathBuf>);
+/// A folder, and those around it that were made for it: they go away again as far as they are empty.
+pub struct Folder {
+    /// The innermost first.
+    made: Vec<PathBuf>,
+}
 
-impl Folders {
-    /// Those that creating `folder` will make.
-    fn missing(folder: &Path) -> Self {
-        let ancestors = folder.ancestors().filter(|path| !path.as_os_str().is_empty());
-        Self(ancestors.take_while(|path| !path.exists()).map(Path::to_owned).collect())
+impl Folder {
+    /// The folder `path`, made if it is not there.
+    pub fn make(path: &Path) -> Result<Self> {
+        let ancestors = path.ancestors().filter(|path| !path.as_os_str().is_empty());
+        let made = ancestors.take_while(|path| !path.exists()).map(Path::to_owned).collect();
+        // Before they are made, so that what a failure leaves half-way is removed too.
+        let folder = Self { made };
+        std::fs::create_dir_all(path)
+            .with_context(|| format!("create the folder {}", path.display()))?;
+        Ok(folder)
     }
 }
 
-impl Drop for Folders {
+impl Drop for Folder {
     fn drop(&mut self) {
-        for path in &self.0 {
+        for path in &self.made {
             // One that somebody uses by now stays, and so do those around it.
             if std::fs::remove_dir(path).is_err() {
                 return;
@@ -98,7 +104,8 @@ impl Drop for Folders {
     }
 }
 
-fn check_room(folder: &Path, needed: u64) -> Result<()> {
+/// Refuses a folder whose storage has no room for `needed` bytes.
+pub fn check_room(folder: &Path, needed: u64) -> Result<()> {
     let file = std::fs::File::open(folder)?;
     let room = fstatvfs(&file).with_context(|| folder.display().to_string())?;
     if room.f_flag.contains(StatVfsMountFlags::RDONLY) {
@@ -117,7 +124,7 @@ fn check_room(folder: &Path, needed: u64) -> Result<()> {
 }
 
 /// Whether a folder's storage is main memory.
-fn in_memory(folder: &Path) -> bool {
+pub fn in_memory(folder: &Path) -> bool {
     /// `TMPFS_MAGIC` and `RAMFS_MAGIC`, linux/magic.h.
     const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58F6];
     statfs(folder).is_ok_and(|stat| MEMORY.contains(&stat.f_type))
@@ -131,16 +138,14 @@ mod tests {
     fn folders_that_were_made_go_away_and_others_stay() {
         let there = tempfile::tempdir().unwrap();
         let inner = there.path().join("a/b/c");
-        let folders = Folders::missing(&inner);
-        assert_eq!(folders.0.len(), 3);
-        std::fs::create_dir_all(&inner).unwrap();
-        drop(folders);
+        let folder = Folder::make(&inner).unwrap();
+        assert!(inner.is_dir() && folder.made.len() == 3);
+        drop(folder);
         assert!(there.path().exists() && !there.path().join("a").exists());
-        let folders = Folders::missing(&inner);
-        std::fs::create_dir_all(&inner).unwrap();
+        let folder = Folder::make(&inner).unwrap();
         std::fs::write(there.path().join("a/used"), "").unwrap();
-        drop(folders);
+        drop(folder);
         assert!(there.path().join("a/used").exists() && !there.path().join("a/b").exists());
-        assert!(Folders::missing(there.path()).0.is_empty());
+        assert!(Folder::make(there.path()).unwrap().made.is_empty());
     }
 }

@@ -135,6 +135,11 @@ impl Driver<'_, '_> {
             }
             self.now = self.target.now();
             self.fresh = true;
+            // Before what has just come back is counted: it belongs to the stretch that is under way now.
+            for job in jobs.iter_mut().filter(|job| job.stats.windows.due(self.now)) {
+                let bytes = job.stats.bytes();
+                job.stats.windows.roll(self.now, bytes);
+            }
             if count > 0 {
                 for completion in done.drain(..) {
                     self.complete(jobs, completion);

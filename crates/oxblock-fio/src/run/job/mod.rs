@@ -121,10 +121,12 @@ pub(super) struct Job<'f> {
     read_back_time: u64,
     read_backs: bool,
     usage_start: Reading,
+    /// Nanoseconds of a stretch over which completed bytes are counted; 0 for none.
+    window: u64,
 }
 
 impl<'f> Job<'f> {
-    pub(super) fn new(plan: Planned<'f>, now: u64) -> Self {
+    pub(super) fn new(plan: Planned<'f>, now: u64, window: u64) -> Self {
         let spec = plan.spec;
         let depth = spec.depth.max.max(1);
         let or_depth = |value: u32| if value == 0 || value > depth { depth } else { value };
@@ -187,6 +189,7 @@ impl<'f> Job<'f> {
             read_back_time: 0,
             read_backs: false,
             usage_start: Reading::default(),
+            window,
             plan,
         };
         job.make_buffers();

@@ -125,6 +125,7 @@ impl Job<'_> {
     fn begin_run(&mut self, now: u64) {
         (self.stage, self.stage_start) = (Stage::Run, now);
         self.pace.begin(now);
+        self.stats.windows.begin(self.window, now);
         self.sample_start = now;
         self.sample_at = now.saturating_add(self.plan.spec.sample_time);
         self.event_at = if self.ramp_end > 0 { self.ramp_end } else { self.sample_at };
@@ -181,6 +182,7 @@ impl Job<'_> {
             }
         }
         self.stats.runtime = self.run_time + self.read_back_time;
+        self.stats.windows.stop();
         self.usage = Reading::take().since(&self.usage_start);
     }
 

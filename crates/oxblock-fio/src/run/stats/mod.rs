@@ -3,9 +3,11 @@
 
 mod moments;
 mod sizes;
+mod windows;
 
 pub use moments::{Latency, Moments};
 pub use sizes::{BATCHES, DEPTHS, Sizes};
+pub use windows::Windows;
 
 use super::stream::Direction;
 use crate::num;
@@ -108,6 +110,8 @@ pub struct JobStats {
     pub complete: Sizes,
     /// Wall time of the job, ns; of a group: the sum.
     pub runtime: u64,
+    /// Completed bytes over time, where `RunOptions::window` asks for them.
+    pub windows: Windows,
 }
 
 impl JobStats {
@@ -158,6 +162,7 @@ impl JobStats {
         self.submit.merge(&other.submit);
         self.complete.merge(&other.complete);
         self.runtime += other.runtime;
+        self.windows.merge(&other.windows);
     }
 
     /// One direction.

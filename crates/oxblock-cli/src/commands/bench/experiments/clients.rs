@@ -1,0 +1,126 @@
+//! Several client threads on one volume, each in its own blocking calls: with `issuer` each verifies what it reads itself.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use oxblock::Buf;
+use oxblock::csum::CsumKind;
+use oxblock::volume::Handle;
+use rustix::fs::OFlags;
+
+use super::policy;
+use crate::commands::bench::lab::Lab;
+use crate::commands::bench::model::{Cell, Chart, ChartKind, Column, Spread, Table, Unit};
+use crate::commands::bench::num::float;
+
+/// Threads.
+const CLIENTS: [usize; 3] = [1, 2, 4];
+
+const SIDES: [&str; 4] = ["worker", "issuer", "auto", "raw"];
+
+const BLOCK: u64 = 4096;
+
+/// Runs that the table takes.
+pub fn runs(lab: &Lab) -> usize {
+    CLIENTS.len() * SIDES.len() * lab.rounds
+}
+
+/// 4 KiB random reads by several threads.
+pub fn table(lab: &mut Lab) -> Result<Table> {
+    let mut columns = vec![Column::new("", "clients", Unit::None)];
+    for side in SIDES {
+        columns.push(Column::new(if side == "raw" { "device" } else { "now" }, side, Unit::Iops));
+    }
+    let mut rows = Vec::new();
+    for clients in CLIENTS {
+        let mut figures = vec![Vec::new(); SIDES.len()];
+        for round in 0..lab.rounds {
+            let mut turn: Vec<(&str, &mut Vec<f64>)> =
+                SIDES.into_iter().zip(&mut figures).collect();
+            if round % 2 == 1 {
+                turn.reverse();
+            }
+            for (side, figures) in turn {
+                lab.ticker.tick(&format!("{clients} clients {side}"));
+                figures.push(measure(lab, side, clients)?);
+            }
+        }
+        let mut row = vec![Cell::Text(clients.to_string())];
+        row.extend(figures.into_iter().map(|figures| Cell::from(Spread::of(figures))));
+        rows.push(row);
+    }
+    let title = "4 KiB random reads by several client threads".to_owned();
+    let chart = Chart {
+        kind: ChartKind::Lines,
+        title: "Now: IOPS by client threads".into(),
+        x_label: "client threads".into(),
+        columns: (1..=SIDES.len()).collect(),
+    };
+    Ok(Table { title, columns, rows, charts: vec![chart] })
+}
+
+/// Reads a second.
+fn measure(lab: &mut Lab, side: &str, clients: usize) -> Result<f64> {
+    let blocks = (lab.stage.size / BLOCK).max(1);
+    let time = Duration::from_millis(lab.millis);
+    if side == "raw" {
+        let direct = OFlags::DIRECT.bits().cast_signed();
+        let path = lab.stage.raw_path();
+        let file = File::options().read(true).custom_flags(direct).open(path);
+        // Where it is not to be had, the volume does without as well.
+        let file = file.or_else(|_| File::open(path)).context("open the bare device")?;
+        return crowd(clients, blocks, time, |offset, mut buf| {
+            file.read_exact_at(&mut buf, offset)?;
+            Ok(buf)
+        });
+    }
+    let handle = lab.stage.handle(CsumKind::Crc32c, &policy(&format!("complete={side}"))?)?;
+    let read = |handle: &Handle, offset, buf| {
+        Ok(handle.read_at(offset, buf).map_err(|failed| failed.error)?)
+    };
+    let result = crowd(clients, blocks, time, |offset, buf| read(&handle, offset, buf));
+    handle.close()?;
+    result
+}
+
+/// Lets `clients` threads read random blocks for `time`, and counts what they did together.
+fn crowd(
+    clients: usize,
+    blocks: u64,
+    time: Duration,
+    read: impl Fn(u64, Buf) -> Result<Buf> + Sync,
+) -> Result<f64> {
+    let begin = Instant::now();
+    let client = |number: usize| -> Result<u64> {
+        let mut random = seed(number);
+        let mut buf = Buf::new(4096);
+        let mut reads = 0;
+        while begin.elapsed() < time {
+            random = next(random);
+            buf = read((random >> 16) % blocks * BLOCK, buf)?;
+            reads += 1;
+        }
+        Ok(reads)
+    };
+    let reads: Result<Vec<u64>> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..clients).map(|number| scope.spawn(move || client(number))).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<u64>>| {
+            thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a client thread panicked")))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    Ok(float(reads?.iter().sum()) / begin.elapsed().as_secs_f64())
+}
+
+/// A start for each client of its own.
+fn seed(number: usize) -> u64 {
+    0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(number as u64 + 1)
+}
+
+/// A linear congruential generator (Knuth, MMIX): its upper bits are good enough to choose blocks.
+fn next(random: u64) -> u64 {
+    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+}
