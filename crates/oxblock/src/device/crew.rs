@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::target::{Targets, now_ns};
 use super::{Done, Event, Job, Op, sync};
-use crate::workers::{Claim, Workers};
+use crate::workers::{Claim, Load, Workers};
 
 /// Work from which a task is worth another core: ten times what an awake worker needs to take it up.
 pub(super) const WORTH: u64 = 4_000;
@@ -67,6 +67,7 @@ impl Stream {
 pub(super) struct Crew {
     workers: Workers<Task, Done>,
     stream: Stream,
+    load: Load,
     targets: Targets,
     event: Event,
 }
@@ -80,7 +81,7 @@ impl Crew {
         let event = Event::new()?;
         let (signal, on) = (event.clone(), targets.clone());
         let workers = Workers::new(move || signal.signal(), move |task: Task| task.run(&on));
-        Ok(Self { workers, stream: Stream::default(), targets, event })
+        Ok(Self { workers, stream: Stream::default(), load: Load::new(), targets, event })
     }
 
     /// Polls readable when tasks may have finished, for whoever [blocks](Self::block) by it.
@@ -99,11 +100,24 @@ impl Crew {
         self.workers.is_awake()
     }
 
-    /// Wakes a worker if `cost` nanoseconds of work, in `tasks` tasks, are worth it; true when one is awake.
+    /// True while a worker looks for tasks and has a core for them.
+    pub(super) fn is_free(&self) -> bool {
+        !self.load.was_saturated() && self.is_awake()
+    }
+
+    /// Wakes a worker if `cost` nanoseconds of work, in `tasks` tasks, are worth it; true when one is awake and has a core
+    /// for it.
     pub(super) fn rouse(&mut self, cost: u64, tasks: usize) -> bool {
+        if cost < WORTH {
+            return self.is_free();
+        }
+        let now = now_ns();
+        if self.load.is_saturated(now) {
+            return false;
+        }
         let large = cost >= LARGE && tasks > 1;
         let late = self.workers.waiting() > 0 || !self.is_awake();
-        if cost >= WORTH && late && (self.stream.note(cost, now_ns()) || large) {
+        if late && (self.stream.note(cost, now) || large) {
             self.workers.wake();
         }
         self.is_awake()

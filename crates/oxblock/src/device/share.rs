@@ -61,7 +61,7 @@ impl IoQueue for ShareQueue {
     }
 
     fn push(&mut self, op: Op) {
-        if cost(&op) >= WORTH && self.crew.is_awake() {
+        if cost(&op) >= WORTH && self.crew.is_free() {
             // At once, so that it is under way while the caller prepares the next one.
             self.offer(op);
         } else {
@@ -128,7 +128,7 @@ impl IoQueue for ShareQueue {
     }
 
     fn works_beside(&self) -> bool {
-        self.crew.is_awake()
+        self.crew.is_free()
     }
 
     fn describe(&self) -> String {

@@ -15,8 +15,10 @@
 //! call.
 
 mod cost;
+mod load;
 
 pub use cost::{HandOff, hand_off};
+pub(crate) use load::Load;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -31,6 +33,9 @@ const SPIN: Duration = Duration::from_micros(200);
 
 /// Turns of a spinning loop between two looks at the clock.
 const TURNS: u32 = 64;
+
+/// Time from which whoever spins lets others have the core in between, in case the one it waits for is among them.
+const POLITE: Duration = Duration::from_micros(20);
 
 /// The most threads, however many cores there are: one issuer does not make work for more.
 const THREADS_MAX: usize = 4;
@@ -183,8 +188,12 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
                 }
                 std::hint::spin_loop();
             }
-            if begin.elapsed() >= limit {
+            let spun = begin.elapsed();
+            if spun >= limit {
                 return false;
+            }
+            if spun >= POLITE {
+                std::thread::yield_now();
             }
         }
     }
@@ -230,9 +239,15 @@ impl<J, D> Shared<J, D> {
                 Steal::Empty => {
                     std::hint::spin_loop();
                     turns += 1;
-                    if turns % TURNS == 0 && idle.elapsed() >= SPIN {
-                        self.sleep();
-                        idle = Instant::now();
+                    if turns % TURNS == 0 {
+                        match idle.elapsed() {
+                            spun if spun >= SPIN => {
+                                self.sleep();
+                                idle = Instant::now();
+                            }
+                            spun if spun >= POLITE => std::thread::yield_now(),
+                            _ => {}
+                        }
                     }
                 }
             }
