@@ -93,6 +93,13 @@ pub(crate) struct Cleaner {
     rest: Option<Buf>,
 }
 
+impl Cleaner {
+    /// The segment being cleaned, and the blocks that were live in it when it was chosen.
+    pub fn victim(&self) -> Option<(u32, u32)> {
+        self.victim.as_ref().map(|victim| (victim.segment, victim.live))
+    }
+}
+
 impl Lane {
     /// Segments that can be written sooner or later without cleaning, in blocks.
     fn available(&self) -> u64 {
