@@ -76,6 +76,7 @@ mod tests {
             "oxblock dump map 77 disk.ox",
             "oxblock run job.fio disk.ox --output-format json",
             "oxblock run job.fio disk.ox --target raw",
+            "oxblock run job.fio disk.ox --stages --trace trace.json",
             "oxblock bench",
             "oxblock bench crc --quick --json",
             "oxblock dump segment 3 disk.ox --map-cache 1M --device-call ring",

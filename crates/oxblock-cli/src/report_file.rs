@@ -30,8 +30,9 @@ enum Place {
 }
 
 impl ReportFile {
-    /// A place for `name`, which must be none of `inputs`, no volume, and no device but `/dev/null` or the terminal.
-    pub fn new(name: &Path, inputs: &[PathBuf]) -> Result<Self> {
+    /// A place for `name`, which must be none of `inputs`, no volume, and no device but `/dev/null` or the terminal. Errors
+    /// name the command's `option`.
+    pub fn new(name: &Path, inputs: &[PathBuf], option: &'static str) -> Result<Self> {
         let shown = name.display();
         let metadata = match std::fs::metadata(name) {
             Ok(metadata) => metadata,
@@ -49,10 +50,10 @@ impl ReportFile {
         }
         let kind = metadata.file_type();
         if kind.is_dir() {
-            bail!("{shown} is a directory; --output takes the name of a file");
+            bail!("{shown} is a directory; {option} takes the name of a file");
         }
         if kind.is_block_device() {
-            bail!("{shown} is a block device; --output takes the name of a file");
+            bail!("{shown} is a block device; {option} takes the name of a file");
         }
         let ours = [metadata_of(io::stdout()), metadata_of(io::stderr())];
         let ours = ours.iter().flatten();
@@ -62,7 +63,7 @@ impl ReportFile {
         };
         let null = (major(metadata.rdev()), minor(metadata.rdev())) == (1, 3);
         if kind.is_char_device() && !null && !terminal() {
-            bail!("{shown} is a device; --output takes the name of a file");
+            bail!("{shown} is a device; {option} takes the name of a file");
         }
         if !kind.is_file() {
             let file = OpenOptions::new().write(true).open(name);
@@ -73,7 +74,7 @@ impl ReportFile {
         let file = OpenOptions::new().read(true).write(true).open(name);
         let file = file.with_context(|| format!("open {shown}"))?;
         if SUPERBLOCKS.iter().any(|at| holds_magic(&file, *at)) {
-            bail!("{shown} is an oxblock volume; --output does not overwrite one");
+            bail!("{shown} is an oxblock volume; {option} does not overwrite one");
         }
         let real = std::fs::canonicalize(name).with_context(|| shown.to_string())?;
         try_beside(&real)?;
@@ -82,6 +83,16 @@ impl ReportFile {
 
     fn file(name: &Path, real: PathBuf, permissions: Option<Permissions>) -> Self {
         Self { name: name.to_owned(), place: Place::File { real, permissions } }
+    }
+
+    /// The place itself, empty, for what is written as it comes instead of being put there when it is complete.
+    pub fn stream(self) -> Result<File> {
+        match self.place {
+            Place::Open(file) => Ok(file),
+            Place::File { real, .. } => {
+                File::create(&real).with_context(|| format!("create {}", self.name.display()))
+            }
+        }
     }
 
     /// Writes the report and puts it in its place.

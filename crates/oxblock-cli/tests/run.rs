@@ -303,3 +303,84 @@ fn a_killed_run_leaves_no_temporary_report() {
     child.wait().unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "a temporary file was left");
 }
+
+/// A volume, and a job that writes and reads at depth.
+fn volume_and_mix() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let (folder, device, job) = volume_and_job();
+    let text = "[w]\nrw=randrw\nbs=4k\niodepth=8\nsize=1m\nio_size=4m\nnorandommap\nfsync=64\n";
+    fs::write(&job, text).unwrap();
+    (folder, device, job)
+}
+
+#[test]
+fn stages_and_counters_stand_next_to_fios_keys() {
+    let (_folder, device, job) = volume_and_mix();
+    let args = ["run", arg(&job), arg(&device), "--stages", "--output-format=json"];
+    let report: serde_json::Value = serde_json::from_slice(&oxblock(args).ended(0).stdout).unwrap();
+    let engine = &report["oxblock"];
+    assert_eq!(engine["version"], 1);
+    for (kind, stages) in [
+        ("write", ["queued", "gathered", "checksummed", "submitted", "device", "retired"]),
+        ("read", ["queued", "looked_up", "total", "completed", "total", "total"]),
+    ] {
+        let ios = &report["jobs"][0][kind]["total_ios"];
+        for stage in stages {
+            let times = &engine["stages"][kind][stage];
+            assert_eq!(&times["count"], ios, "{kind} {stage}");
+            let value = |name: &str| times[name].as_u64().unwrap();
+            let order = ["min", "p50", "p90", "p99", "p99.9", "max"].map(value);
+            assert!(order.is_sorted() && value("mean") <= value("max"), "{times}");
+        }
+    }
+    assert!(engine["stages"]["bio"]["record"]["count"].as_u64().unwrap() > 0);
+    let counters = engine["counters"].as_object().unwrap();
+    assert_eq!(counters["written_blocks"], report["jobs"][0]["write"]["total_ios"]);
+    assert!(counters.contains_key("inline_sums") && counters.contains_key("cleared_retry"));
+    let text = oxblock(["run", arg(&job), arg(&device), "--stages"]).ended(0).text();
+    assert!(text.contains("\noxblock:\n  read (nsec)\n    queued     : count="), "{text}");
+    assert!(text.contains("\n  counters\n    requests          : "), "{text}");
+    // Nobody who does not ask for it gets it.
+    let plain = oxblock(["run", arg(&job), arg(&device), "--output-format=json"]).ended(0);
+    assert!(!plain.text().contains("\"oxblock\":"));
+}
+
+#[test]
+fn the_trace_is_json_in_which_every_begin_has_its_end() {
+    let (folder, device, job) = volume_and_mix();
+    let trace = folder.path().join("trace.json");
+    let args = ["run", arg(&job), arg(&device), "--trace", arg(&trace), "--output-format=json"];
+    let report: serde_json::Value = serde_json::from_slice(&oxblock(args).ended(0).stdout).unwrap();
+    let events: Vec<serde_json::Value> =
+        serde_json::from_slice(&fs::read(&trace).unwrap()).unwrap();
+    let count = |phase: &str, name: &str| {
+        let found = events.iter().filter(|event| event["ph"] == phase && event["name"] == name);
+        u64::try_from(found.count()).unwrap()
+    };
+    for name in ["write", "queued", "gathered", "device", "completed", "record"] {
+        assert!(count("b", name) > 0, "{name}");
+        assert_eq!(count("b", name), count("e", name), "{name}");
+    }
+    assert_eq!(report["jobs"][0]["write"]["total_ios"], count("e", "write"));
+    // The last checkpoint is made when the volume is closed.
+    assert!(count("e", "checkpoint") > 0);
+    assert_eq!(report["oxblock"]["version"], 1);
+}
+
+#[test]
+fn a_trace_has_its_place_and_its_meaning() {
+    let (folder, device, job) = volume_and_job();
+    let file = folder.path().join("file");
+    for (args, says) in [
+        (["--trace", arg(&device)], "which the job runs on"),
+        (["--trace", arg(&job)], "it is the job file"),
+        (["--trace", arg(folder.path())], "--trace takes the name of a file"),
+    ] {
+        let ran = oxblock(["run", arg(&job), arg(&device)].into_iter().chain(args)).ended(1);
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    }
+    let both = ["run", arg(&job), arg(&device), "--trace", arg(&file), "--output", arg(&file)];
+    assert!(oxblock(both).ended(2).stderr.contains("same file"));
+    let raw = ["run", arg(&job), arg(&device), "--target", "raw", "--stages"];
+    assert!(oxblock(raw).ended(2).stderr.contains("--target raw has none"));
+    assert!(!file.exists(), "nothing was begun");
+}

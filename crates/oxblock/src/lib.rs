@@ -14,6 +14,7 @@ mod map;
 mod profile;
 pub mod stats;
 pub mod submit;
+pub mod trace;
 pub mod volume;
 mod workers;
 

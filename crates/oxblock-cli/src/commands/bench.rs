@@ -152,8 +152,11 @@ impl Bench {
         }
         // The report has its place before an hour of work is done for it.
         let inputs: Vec<PathBuf> = self.device.iter().cloned().collect();
-        let output =
-            self.output.as_deref().map(|path| ReportFile::new(path, &inputs)).transpose()?;
+        let output = self
+            .output
+            .as_deref()
+            .map(|path| ReportFile::new(path, &inputs, "--output"))
+            .transpose()?;
         let report = self.measure()?;
         let format = if self.json { Format::Json } else { self.format };
         let text = match format {

@@ -1,8 +1,10 @@
 //! `oxblock run`: a fio job file on a volume, or on the bare device.
 
 mod progress;
+mod trace;
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +20,7 @@ use oxblock_fio::{
 use rustix::io::Errno;
 
 use self::progress::JobsProgress;
+use self::trace::{EngineReport, Tracing};
 use super::volume::{OpenArgs, single_device};
 use crate::interrupt;
 use crate::output::{Exit, Usage, note, print};
@@ -57,12 +60,31 @@ pub struct Run {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
+    /// Write a trace of every request and bio to this file, for https://ui.perfetto.dev; implies --stages
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Report what each stage of a request took in the engine, and the engine's counters
+    #[arg(long)]
+    stages: bool,
+
     /// Show no progress
     #[arg(long, short)]
     quiet: bool,
 
     #[command(flatten)]
     open: OpenArgs,
+}
+
+/// What a run came to.
+struct Ran {
+    report: Report,
+    /// Blocks that failed verification meanwhile.
+    damaged: u64,
+    /// What `--stages` asks for.
+    engine: Option<EngineReport>,
+    /// How the file of the trace ended.
+    traced: oxblock::Result<()>,
 }
 
 /// The values of `--target`.
@@ -93,28 +115,42 @@ impl Run {
             note(&format!("replaced by the target: {}", file.replaced.join(", ")));
         }
         // The report has its place before an hour of work is done for it.
-        let output = self.output.as_deref().map(|path| self.place(path)).transpose()?;
+        let output = self.output.as_deref().map(|path| self.place(path, "--output")).transpose()?;
+        let trace = self.trace_file()?;
         let stop = interrupt::flag().context("watch for Ctrl-C")?;
-        let (report, damaged) = match self.target {
-            Target::Volume => self.on_volume(&file, &stop)?,
+        let ran = match self.target {
+            Target::Volume => self.on_volume(&file, trace, &stop)?,
             Target::Raw => {
                 self.open.refuse_rollback("the bare device has no log")?;
-                (self.on_raw(&file, &stop)?, 0)
+                Ran { report: self.on_raw(&file, &stop)?, damaged: 0, engine: None, traced: Ok(()) }
             }
         };
+        let report = ran.report;
         // fio's JSON has no place for notes.
         if matches!(self.output_format, Format::Json) {
             report.notes.iter().for_each(|text| note(text));
         }
         let text = match self.output_format {
-            Format::Normal => report.normal(),
-            Format::Json => serde_json::to_string_pretty(&report.json())?,
+            Format::Normal => {
+                report.normal() + &ran.engine.as_ref().map(EngineReport::text).unwrap_or_default()
+            }
+            Format::Json => {
+                let mut json = report.json();
+                if let (Some(engine), Some(json)) = (&ran.engine, json.as_object_mut()) {
+                    json.insert("oxblock".to_owned(), engine.json());
+                }
+                serde_json::to_string_pretty(&json)?
+            }
         };
         match output {
             None => print(text.trim_end())?,
             Some(output) => output.write(text.trim_end())?,
         }
-        let exit = judge(&report, damaged);
+        let mut exit = judge(&report, ran.damaged);
+        if let Err(error) = ran.traced {
+            note(&error.to_string());
+            exit = if exit == Exit::Fine { Exit::Failed } else { exit };
+        }
         if stop.load(Ordering::Relaxed) {
             note("interrupted: the report is of what was done until then");
             // What was asked for was not done; damage is worse than that.
@@ -150,7 +186,7 @@ impl Run {
     }
 
     /// A place for the report that harms nothing the run needs.
-    fn place(&self, path: &Path) -> Result<ReportFile> {
+    fn place(&self, path: &Path, option: &'static str) -> Result<ReportFile> {
         if self.job == Path::new("-")
             && metadata_of(std::io::stdin()).is_ok_and(|job| job.is_file() && is_same(path, &job))
         {
@@ -158,20 +194,38 @@ impl Run {
         }
         let inputs: Vec<PathBuf> =
             std::iter::once(&self.job).chain(&self.devices).cloned().collect();
-        ReportFile::new(path, &inputs)
+        ReportFile::new(path, &inputs, option)
     }
 
-    /// The report, and how many blocks failed verification meanwhile.
-    fn on_volume(&self, file: &JobFile, stop: &AtomicBool) -> Result<(Report, u64)> {
-        let volume = self.open.open(&self.devices, !writes(file))?;
+    /// The file of the trace, open, if there shall be one.
+    fn trace_file(&self) -> Result<Option<File>> {
+        if matches!(self.target, Target::Raw) && (self.stages || self.trace.is_some()) {
+            let text = "--trace and --stages show what a volume does; --target raw has none";
+            return Err(Usage(text.to_owned()).into());
+        }
+        let Some(path) = &self.trace else { return Ok(None) };
+        if self.output.as_ref() == Some(path) {
+            return Err(Usage("--trace and --output name the same file".to_owned()).into());
+        }
+        // Unlike the report it is written as it comes: a trace may be larger than memory.
+        self.place(path, "--trace")?.stream().map(Some)
+    }
+
+    fn on_volume(&self, file: &JobFile, trace: Option<File>, stop: &AtomicBool) -> Result<Ran> {
+        let mut volume = self.open.open(&self.devices, !writes(file))?;
+        let trace = self.trace.as_deref().zip(trace);
+        let wanted = self.stages || trace.is_some();
+        let tracing = wanted.then(|| Tracing::start(&mut volume, trace));
         let mut target = VolumeTarget::new(volume);
         let result = self.jobs(file, &mut target, stop);
         let damaged = target.volume().info().counters.checksum_errors;
+        let engine = tracing.as_ref().map(|tracing| tracing.report(target.volume()));
         // In good order even when the jobs failed; the first error is the one to tell.
         let closed = target.into_volume().close();
+        let traced = tracing.map_or(Ok(()), Tracing::finish);
         let report = result?;
         closed?;
-        Ok((report, damaged))
+        Ok(Ran { report, damaged, engine, traced })
     }
 
     fn on_raw(&self, file: &JobFile, stop: &AtomicBool) -> Result<Report> {

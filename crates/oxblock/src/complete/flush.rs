@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use crate::device::{Action, Done, Op};
 use crate::lane::{Class, Lane, tag};
+use crate::trace::Ticket;
 
 /// Who wants everything up to a sequence number durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlushWaiter {
-    /// A flush request, by its tag.
-    Request(u64),
+    /// A flush request.
+    Request(Ticket),
     /// A FUA write, by its place in the table of writes.
     Write(usize),
     /// The checkpoint that is under way.
@@ -79,9 +80,9 @@ impl Lane {
     /// What `waiter` waited for is durable, or the lane is latched.
     fn durable_for(&mut self, waiter: FlushWaiter) {
         match waiter {
-            FlushWaiter::Request(tag) => {
+            FlushWaiter::Request(ticket) => {
                 let result = self.latched.clone().map_or(Ok(()), Err);
-                self.complete(tag, None, result);
+                self.complete(ticket, None, result);
             }
             FlushWaiter::Write(write) => self.write_durable(write),
             FlushWaiter::Checkpoint => self.point_flushed(),

@@ -86,6 +86,7 @@ impl Lane {
         assert_eq!(record.sequence, self.log.retired + 1, "retirement out of order");
         let was_durable = self.log.durable == self.log.retired;
         self.log.retired = record.sequence;
+        self.trace_retired(record.sequence);
         self.log.soiling -= record.soils;
         if was_durable && ((record.durable && !group) || !self.geometry.limits.write_cache) {
             self.log.durable = record.sequence;

@@ -31,6 +31,7 @@ impl Lane {
         }
         let count = self.out.len();
         out.extend(self.out.drain(..));
+        self.trace_handed_over();
         count
     }
 
@@ -98,6 +99,7 @@ impl Lane {
         any |= self.advance_point();
         any |= self.advance_cleaner();
         any |= self.start_flush();
+        self.trace_background();
         if !any && self.is_stuck() && !self.try_checkpoint() {
             self.latched = Some(Error::new(
                 ErrorKind::NoSpace,

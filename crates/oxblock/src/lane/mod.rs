@@ -17,7 +17,7 @@ mod tag;
 
 pub(crate) use config::{Geometry, Placement, Tuning};
 pub(crate) use fetch::{Fetches, Lost, TRIES};
-pub(crate) use tag::{Class, tag};
+pub(crate) use tag::{Class, classify, tag};
 
 use std::collections::VecDeque;
 
@@ -37,10 +37,11 @@ use crate::submit::read::Reads;
 use crate::submit::request::Completion;
 use crate::submit::rmw::Rmws;
 use crate::submit::write::Writes;
+use crate::trace::Traced;
 
 /// The state of one lane. See the module.
 pub(crate) struct Lane {
-    pub queue: Box<dyn IoQueue + Send>,
+    pub queue: Traced,
     pub geometry: Geometry,
     pub tuning: Tuning,
     pub placement: Placement,
@@ -86,7 +87,7 @@ impl Lane {
             *head = stored.map(|head| head.segment);
         }
         Self {
-            queue,
+            queue: Traced::new(queue),
             geometry,
             tuning,
             placement,

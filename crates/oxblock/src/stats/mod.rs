@@ -64,6 +64,12 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Names and what has been added since `before`, in order.
+    pub fn since(&self, before: &Self) -> Vec<(&'static str, u64)> {
+        let pairs = self.named().into_iter().zip(before.named());
+        pairs.map(|((name, now), (_, then))| (name, now.saturating_sub(then))).collect()
+    }
+
     /// Names and values, in order, for output.
     pub fn named(&self) -> Vec<(&'static str, u64)> {
         vec![
@@ -87,6 +93,15 @@ impl Counters {
             ("read_modify_writes", self.read_modify_writes),
             ("torn_records", self.torn_records),
             ("damaged_segments", self.damaged_segments),
+            ("inline_sums", self.inline_sums),
+            ("offloaded_sums", self.offloaded_sums),
+            ("issuer_ends", self.issuer_ends),
+            ("client_ends", self.client_ends),
+            ("worker_ends", self.worker_ends),
+            ("cleared_node", self.cleared_node),
+            ("cleared_partial", self.cleared_partial),
+            ("cleared_flush", self.cleared_flush),
+            ("cleared_retry", self.cleared_retry),
         ]
     }
 }

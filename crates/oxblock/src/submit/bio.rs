@@ -33,6 +33,8 @@ pub(crate) struct Bio {
     pub runs: SmallVec<[Run; 1]>,
     /// Where in its piece the block belongs that this bio reads a second time.
     pub again: Option<usize>,
+    /// The part of its request that it is, to the trace.
+    pub part: u32,
 }
 
 impl Bio {
@@ -84,7 +86,7 @@ impl Lane {
             self.send_grown();
         }
         let growing = self.reads.growing.get_or_insert_with(|| Growing {
-            bio: Bio { read: id, runs: SmallVec::new(), again: None },
+            bio: Bio { read: id, runs: SmallVec::new(), again: None, part: 0 },
             bufs: Bufs::new(),
             next: run.addr,
             blocks: 0,
@@ -116,11 +118,13 @@ impl Lane {
         }
     }
 
-    pub fn send_bio(&mut self, bio: Bio, bufs: Bufs) {
+    pub fn send_bio(&mut self, mut bio: Bio, bufs: Bufs) {
         let addr = bio.runs.first().map_or(0, |run| run.addr);
         self.segments.pin(self.segments.of(addr));
         let (device, offset) = profile::locate(&self.geometry.superblock, addr);
-        let id = self.reads.bios.insert(bio);
+        let id = self.reads.bios.vacant_key();
+        bio.part = self.trace_bio(&bio, id);
+        self.reads.bios.insert(bio);
         self.queue.push(Op {
             tag: tag(Class::Read, id as u64),
             device,

@@ -93,6 +93,7 @@ impl Lane {
     }
 
     fn gather_data(&mut self, group: bool) -> Outcome {
+        let began = self.trace_clock();
         if !group && !self.pace_allows() {
             self.counters.space_stalls += 1;
             return Outcome::Stuck;
@@ -154,6 +155,8 @@ impl Lane {
             return self.skip_rest(STREAM_DATA, group);
         }
         self.prefetch(&entries);
+        let sizes = shares.iter().map(|share| (share.blocks as u64, share.cut));
+        self.trace_gathered(began, &parts, sizes);
         self.counters.written_blocks += entries.len() as u64;
         // Of a group only the end can make anything durable, and it never comes after everything else.
         let durable = any_fua && !continues && self.log.durable == self.log.next - 1;
@@ -233,6 +236,8 @@ impl Lane {
         parts.push(Part { write });
         let last = reach >= end;
         self.writes.part_sent(write, self.log.next, last);
+        let began = self.trace_clock();
+        self.trace_gathered(began, &parts, std::iter::once((reach - from, !last)));
         if !last {
             // The rest queues up behind what came meanwhile.
             let scan = Scan { at: reach, leaves: self.map.record_leaves() };

@@ -8,6 +8,7 @@ use crate::format::record::Kind;
 use crate::lane::Lane;
 use crate::submit::request::{Completion, Request, RequestKind};
 use crate::submit::write::Owner;
+use crate::trace::Ticket;
 
 /// The whole blocks inside a byte range.
 pub(crate) fn inner_blocks(offset: u64, len: u64) -> std::ops::Range<u64> {
@@ -36,50 +37,53 @@ impl Lane {
     /// has to verify in [`claims`](Self::claims), in the order of the completions.
     pub fn queue_for(&mut self, request: Request, client: bool) {
         let client = client && self.placement.complete != CompletePolicy::Worker;
-        let tag = request.tag;
+        let ticket = self.trace_request(&request);
         self.fetches.forgive();
         match request.kind {
             RequestKind::Read { offset, buf } => {
                 match self.judge(offset, buf.len() as u64, false) {
-                    Err(error) => self.complete(tag, Some(buf), Err(error)),
-                    Ok(()) if buf.is_empty() => self.complete(tag, Some(buf), Ok(())),
-                    Ok(()) => self.start_read(tag, offset, buf, client, aligned),
+                    Err(error) => self.complete(ticket, Some(buf), Err(error)),
+                    Ok(()) if buf.is_empty() => self.complete(ticket, Some(buf), Ok(())),
+                    Ok(()) => self.start_read(ticket, offset, buf, client, aligned),
                 }
             }
             RequestKind::Write { offset, buf, fua } => {
                 match self.judge(offset, buf.len() as u64, true) {
-                    Err(error) => self.complete(tag, Some(buf), Err(error)),
-                    Ok(()) if buf.is_empty() => self.complete(tag, Some(buf), Ok(())),
+                    Err(error) => self.complete(ticket, Some(buf), Err(error)),
+                    Ok(()) if buf.is_empty() => self.complete(ticket, Some(buf), Ok(())),
                     Ok(()) if aligned(offset, &buf) => {
                         let block = offset / BLOCK_BYTES;
-                        self.admit_data(tag, block, buf, fua);
+                        self.admit_data(ticket, block, buf, fua);
                     }
-                    Ok(()) => self.start_unaligned(tag, offset, buf, fua),
+                    Ok(()) => self.start_unaligned(ticket, offset, buf, fua),
                 }
             }
             RequestKind::Flush => match self.writable() {
-                Err(_) if self.geometry.read_only => self.complete(tag, None, Ok(())),
-                Err(error) => self.complete(tag, None, Err(error)),
+                Err(_) if self.geometry.read_only => self.complete(ticket, None, Ok(())),
+                Err(error) => self.complete(ticket, None, Err(error)),
                 Ok(()) => {
                     let sequence = self.log.retired;
-                    self.want_durable(sequence, crate::complete::flush::FlushWaiter::Request(tag));
+                    self.want_durable(
+                        sequence,
+                        crate::complete::flush::FlushWaiter::Request(ticket),
+                    );
                 }
             },
             RequestKind::Discard { offset, len } => match self.judge(offset, len, true) {
-                Err(error) => self.complete(tag, None, Err(error)),
+                Err(error) => self.complete(ticket, None, Err(error)),
                 Ok(()) => {
                     let blocks = inner_blocks(offset, len);
                     if blocks.is_empty() {
-                        self.complete(tag, None, Ok(()));
+                        self.complete(ticket, None, Ok(()));
                     } else {
-                        self.admit_range(Owner::Request(tag), Kind::Trim, blocks, false);
+                        self.admit_range(Owner::Request(ticket), Kind::Trim, blocks, false);
                     }
                 }
             },
             RequestKind::WriteZeroes { offset, len, fua } => match self.judge(offset, len, true) {
-                Err(error) => self.complete(tag, None, Err(error)),
-                Ok(()) if len == 0 => self.complete(tag, None, Ok(())),
-                Ok(()) => self.start_zeroes(tag, offset, len, fua),
+                Err(error) => self.complete(ticket, None, Err(error)),
+                Ok(()) if len == 0 => self.complete(ticket, None, Ok(())),
+                Ok(()) => self.start_zeroes(ticket, offset, len, fua),
             },
         }
     }
@@ -110,9 +114,10 @@ impl Lane {
     }
 
     /// Ends a request.
-    pub fn complete(&mut self, tag: u64, buf: Option<Buf>, result: Result<()>) {
+    pub fn complete(&mut self, ticket: Ticket, buf: Option<Buf>, result: Result<()>) {
         self.counters.requests += 1;
-        self.out.push_back(Completion { tag, buf, result });
+        self.trace_completed(ticket);
+        self.out.push_back(Completion { tag: ticket.tag, buf, result });
     }
 
     /// A device operation of the log has failed: from here on the lane only reads.

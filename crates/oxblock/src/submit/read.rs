@@ -21,14 +21,15 @@ use crate::profile;
 use crate::submit::bio::{Bio, Growing, Run};
 use crate::submit::queue::outer_blocks;
 use crate::submit::write::lost_node;
+use crate::trace::Ticket;
 
 /// Who gets what was read.
 #[derive(Debug)]
 pub(crate) enum ReadOwner {
-    /// The request with this tag.
-    Request(u64),
+    /// A request.
+    Request(Ticket),
     /// A request whose range or buffer is not aligned: its buffer, and where it begins within the first block.
-    Unaligned { tag: u64, buf: Buf, start: usize },
+    Unaligned { ticket: Ticket, buf: Buf, start: usize },
     /// A read-modify-write that needs one of its edge blocks.
     Rmw(usize),
 }
@@ -74,6 +75,11 @@ impl Reads {
         self.table.len()
     }
 
+    /// Who gets what a read reads.
+    pub fn owner(&self, id: usize) -> Option<&ReadOwner> {
+        self.table.get(id).map(|read| &read.owner)
+    }
+
     pub fn get(&mut self, id: usize) -> &mut Read {
         match self.table.get_mut(id) {
             Some(read) => read,
@@ -86,7 +92,7 @@ impl Lane {
     /// Begins a read of any alignment; `aligned` judges whether the buffer can be read into.
     pub fn start_read(
         &mut self,
-        tag: u64,
+        ticket: Ticket,
         offset: u64,
         buf: Buf,
         client: bool,
@@ -94,13 +100,13 @@ impl Lane {
     ) {
         let blocks = outer_blocks(offset, buf.len() as u64);
         if aligned(offset, &buf) {
-            self.begin_read(ReadOwner::Request(tag), blocks, buf, client);
+            self.begin_read(ReadOwner::Request(ticket), blocks, buf, client);
             return;
         }
         let start = usize::try_from(offset % BLOCK_BYTES).unwrap_or(0);
         let whole = Buf::new((start + buf.len()).next_multiple_of(BLOCK_SIZE));
         self.count_cleared(&EndFacts { partial: true, ..EndFacts::default() });
-        self.begin_read(ReadOwner::Unaligned { tag, buf, start }, blocks, whole, false);
+        self.begin_read(ReadOwner::Unaligned { ticket, buf, start }, blocks, whole, false);
     }
 
     /// Begins a read of one block into a buffer of its own.
@@ -155,6 +161,7 @@ impl Lane {
 
     /// Looks up and sends as far as the nodes at hand allow.
     pub fn advance_read(&mut self, id: usize) {
+        self.trace_look_up(id);
         let mut pointers = std::mem::take(&mut self.reads.pointers);
         loop {
             let read = self.reads.get(id);
@@ -262,6 +269,7 @@ impl Lane {
         if failed || !bad.is_empty() {
             self.count_cleared(&EndFacts { failed: true, ..EndFacts::default() });
         }
+        self.trace_verified(&bio);
         self.reads.get(bio.read).flying -= 1;
         let mut bufs = bufs.into_iter();
         let mut bad = bad.iter().peekable();
@@ -324,7 +332,7 @@ impl Lane {
             expected: smallvec![expected],
             gap: false,
         };
-        let again = Bio { read, runs: smallvec![run], again: Some(at) };
+        let again = Bio { read, runs: smallvec![run], again: Some(at), part: 0 };
         self.send_bio(again, smallvec![Buf::new(BLOCK_SIZE)]);
     }
 
@@ -347,25 +355,25 @@ impl Lane {
             None if !bad.is_empty() => Err(Error::bad_blocks(bad)),
             None => Ok(()),
         };
-        if let ReadOwner::Request(tag) = read.owner
+        if let ReadOwner::Request(ticket) = read.owner
             && !read.claims.is_empty()
             && result.is_ok()
         {
             let claim = self.claim(read.claims);
-            self.claims.push_back((tag, claim));
+            self.claims.push_back((ticket.tag, claim));
         }
         self.deliver(read.owner, read.block, whole, result);
     }
 
     fn deliver(&mut self, owner: ReadOwner, block: u64, whole: Buf, result: Result<()>) {
         match owner {
-            ReadOwner::Request(tag) => self.complete(tag, Some(whole), result),
-            ReadOwner::Unaligned { tag, mut buf, start } => {
+            ReadOwner::Request(ticket) => self.complete(ticket, Some(whole), result),
+            ReadOwner::Unaligned { ticket, mut buf, start } => {
                 let len = buf.len();
                 if let Some(from) = whole.get(start..start + len) {
                     buf.copy_from_slice(from);
                 }
-                self.complete(tag, Some(buf), result);
+                self.complete(ticket, Some(buf), result);
             }
             ReadOwner::Rmw(id) => self.rmw_read(id, block, &whole, result),
         }

@@ -18,11 +18,12 @@ use crate::lane::Lane;
 use crate::submit::queue::{inner_blocks, outer_blocks};
 use crate::submit::read::ReadOwner;
 use crate::submit::write::Owner;
+use crate::trace::Ticket;
 
 /// A request made of several steps.
 #[derive(Debug)]
 struct Job {
-    tag: u64,
+    ticket: Ticket,
     /// The caller's buffer, to hand back.
     buf: Option<Buf>,
     steps: u32,
@@ -54,7 +55,7 @@ impl Rmw {
 #[derive(Debug)]
 enum Deferred {
     Rmw(Rmw),
-    Data { tag: u64, block: u64, buf: Buf, fua: bool },
+    Data { ticket: Ticket, block: u64, buf: Buf, fua: bool },
     Range { owner: Owner, kind: Kind, blocks: Range<u64>, fua: bool },
 }
 
@@ -81,6 +82,16 @@ impl Rmws {
     pub fn open(&self) -> usize {
         self.jobs.len()
     }
+
+    /// The request that a job is for.
+    pub fn ticket(&self, job: usize) -> Option<Ticket> {
+        self.jobs.get(job).map(|job| job.ticket)
+    }
+
+    /// The request that a read-modify-write is for.
+    pub fn ticket_of_rmw(&self, rmw: usize) -> Option<Ticket> {
+        self.active.get(rmw).and_then(|rmw| self.ticket(rmw.job))
+    }
 }
 
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
@@ -89,11 +100,11 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
 
 impl Lane {
     /// Whole blocks to write, unless somebody's read-modify-write is in the way.
-    pub fn admit_data(&mut self, tag: u64, block: u64, buf: Buf, fua: bool) {
+    pub fn admit_data(&mut self, ticket: Ticket, block: u64, buf: Buf, fua: bool) {
         if self.rmws.active.is_empty() && self.rmws.deferred.is_empty() {
-            self.enqueue_data(Owner::Request(tag), block, buf, fua);
+            self.enqueue_data(Owner::Request(ticket), block, buf, fua);
         } else {
-            self.defer(Deferred::Data { tag, block, buf, fua });
+            self.defer(Deferred::Data { ticket, block, buf, fua });
         }
     }
 
@@ -107,7 +118,7 @@ impl Lane {
     }
 
     /// A write of any alignment.
-    pub fn start_unaligned(&mut self, tag: u64, offset: u64, buf: Buf, fua: bool) {
+    pub fn start_unaligned(&mut self, ticket: Ticket, offset: u64, buf: Buf, fua: bool) {
         let blocks = outer_blocks(offset, buf.len() as u64);
         let start = usize::try_from(offset % BLOCK_BYTES).unwrap_or(0);
         let fresh = start..start + buf.len();
@@ -115,16 +126,16 @@ impl Lane {
         if let Some(target) = whole.get_mut(fresh.clone()) {
             target.copy_from_slice(&buf);
         }
-        let job = self.rmws.jobs.insert(Job { tag, buf: Some(buf), steps: 1, error: None });
+        let job = self.rmws.jobs.insert(Job { ticket, buf: Some(buf), steps: 1, error: None });
         let block = blocks.start;
         self.defer(Deferred::Rmw(Rmw { job, block, buf: whole, fresh, fua, reading: 0 }));
     }
 
     /// Zeroes over any range: whole blocks as a range, edges as read-modify-writes.
-    pub fn start_zeroes(&mut self, tag: u64, offset: u64, len: u64, fua: bool) {
+    pub fn start_zeroes(&mut self, ticket: Ticket, offset: u64, len: u64, fua: bool) {
         let inner = inner_blocks(offset, len);
         let end = offset + len;
-        let job = self.rmws.jobs.insert(Job { tag, buf: None, steps: 0, error: None });
+        let job = self.rmws.jobs.insert(Job { ticket, buf: None, steps: 0, error: None });
         let mut edges = Vec::new();
         if !offset.is_multiple_of(BLOCK_BYTES) || end / BLOCK_BYTES == offset / BLOCK_BYTES {
             edges.push(offset..end.min((offset / BLOCK_BYTES + 1) * BLOCK_BYTES));
@@ -183,8 +194,8 @@ impl Lane {
             progressed = true;
             match what {
                 Deferred::Rmw(rmw) => self.start_rmw(rmw),
-                Deferred::Data { tag, block, buf, fua } => {
-                    self.enqueue_data(Owner::Request(tag), block, buf, fua);
+                Deferred::Data { ticket, block, buf, fua } => {
+                    self.enqueue_data(Owner::Request(ticket), block, buf, fua);
                 }
                 Deferred::Range { owner, kind, blocks, fua } => {
                     self.enqueue_range(owner, kind, blocks.start, blocks.end, fua);
@@ -281,7 +292,7 @@ impl Lane {
         if job.steps == 0 {
             let job = self.rmws.jobs.remove(id);
             let result = job.error.map_or(Ok(()), Err);
-            self.complete(job.tag, job.buf, result);
+            self.complete(job.ticket, job.buf, result);
         }
     }
 
@@ -290,11 +301,11 @@ impl Lane {
         while let Some(what) = self.rmws.deferred.pop_front() {
             match what {
                 Deferred::Rmw(rmw) => self.job_step_done(rmw.job, Err(error.clone())),
-                Deferred::Data { tag, buf, .. } => {
-                    self.complete(tag, Some(buf), Err(error.clone()));
+                Deferred::Data { ticket, buf, .. } => {
+                    self.complete(ticket, Some(buf), Err(error.clone()));
                 }
-                Deferred::Range { owner: Owner::Request(tag), .. } => {
-                    self.complete(tag, None, Err(error.clone()));
+                Deferred::Range { owner: Owner::Request(ticket), .. } => {
+                    self.complete(ticket, None, Err(error.clone()));
                 }
                 Deferred::Range { owner: Owner::Job(job), .. } => {
                     self.job_step_done(job, Err(error.clone()));

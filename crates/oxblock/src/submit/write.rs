@@ -13,12 +13,13 @@ use crate::format::layout::BLOCK_SIZE;
 use crate::format::record::Kind;
 use crate::lane::{Lane, Lost};
 use crate::log::append::Record;
+use crate::trace::Ticket;
 
 /// Who is told that a write is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// The request with this tag.
-    Request(u64),
+    /// A request.
+    Request(Ticket),
     /// A job made of several steps, by its place in the table of jobs.
     Job(usize),
 }
@@ -85,6 +86,11 @@ impl Writes {
     /// Writes that are not completed.
     pub fn open(&self) -> usize {
         self.table.len()
+    }
+
+    /// Who is told that a write is done.
+    pub fn owner(&self, write: usize) -> Option<Owner> {
+        self.table.get(write).map(|write| write.owner)
     }
 
     fn get(&mut self, write: usize) -> &mut Write {
@@ -196,7 +202,7 @@ impl Lane {
         join(&mut write.buf, write.rest.take());
         let result = write.error.map_or(Ok(()), Err);
         match write.owner {
-            Owner::Request(tag) => self.complete(tag, write.buf, result),
+            Owner::Request(ticket) => self.complete(ticket, write.buf, result),
             Owner::Job(job) => self.job_step_done(job, result),
         }
     }

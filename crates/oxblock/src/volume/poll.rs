@@ -9,6 +9,7 @@ use crate::log::recovery::Replayed;
 use crate::map::Stats as MapStats;
 use crate::stats::Counters;
 use crate::submit::request::{Completion, Request};
+use crate::trace::TraceSink;
 
 /// An open volume, driven by its owner: queue requests, [`submit`](Self::submit), [`poll`](Self::poll) for completions.
 ///
@@ -69,6 +70,12 @@ impl Volume {
     /// Blocks until there may be something to poll, or `timeout` has passed.
     pub fn wait(&mut self, timeout: Option<Duration>) {
         self.lane.wait(timeout);
+    }
+
+    /// Sets who gets the marks of what happens from here on ([`trace`](crate::trace)), or nobody. Spans that are open end
+    /// for the sink that was there before, and it is dropped. Requests that are under way are not in the new one's trace.
+    pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
+        self.lane.set_trace(sink);
     }
 
     /// What the volume has done since it was opened.

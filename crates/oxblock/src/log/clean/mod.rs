@@ -87,6 +87,13 @@ pub(crate) struct Cleaner {
     rest: Option<Buf>,
 }
 
+impl Cleaner {
+    /// The segment being cleaned, and the blocks that were live in it when it was chosen.
+    pub fn victim(&self) -> Option<(u32, u32)> {
+        self.victim.as_ref().map(|victim| (victim.segment, victim.live))
+    }
+}
+
 impl Lane {
     /// True when segments that were walked through wait for a checkpoint to take the last nodes out of them, and nothing
     /// else can win space meanwhile.

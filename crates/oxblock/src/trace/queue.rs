@@ -1,0 +1,98 @@
+//! The lane's queue of device operations, with marks on what goes through it.
+//!
+//! It adds one branch to pushing, submitting and reaping; everything else is the queue's own, reached through `Deref`.
+
+use std::ops::{Deref, DerefMut};
+
+use super::TraceSink;
+use super::tracer::{Numbers, Tracer};
+use crate::device::{Done, IoQueue, Op};
+
+/// A queue, and the trace of its lane if there is one.
+pub(crate) struct Traced {
+    queue: Box<dyn IoQueue + Send>,
+    trace: Option<Box<Tracer>>,
+    /// The numbers that a trace which has been taken away has given out: what it knew is still under way, and must not be
+    /// taken for something of the next one.
+    numbers: Numbers,
+}
+
+impl Traced {
+    /// The queue, without a trace.
+    pub fn new(queue: Box<dyn IoQueue + Send>) -> Self {
+        Self { queue, trace: None, numbers: Numbers::default() }
+    }
+
+    /// Sets the sink, or takes it away. Spans that are open end for the sink that was there.
+    pub fn set_sink(&mut self, sink: Option<Box<dyn TraceSink>>) {
+        if let Some(trace) = self.trace.take() {
+            self.numbers = trace.close(self.queue.now());
+        }
+        self.trace = sink.map(|sink| Box::new(Tracer::new(sink, self.numbers)));
+    }
+
+    /// The trace and the time, if there is a trace.
+    pub fn trace(&mut self) -> Option<(&mut Tracer, u64)> {
+        let trace = self.trace.as_mut()?;
+        Some((trace, self.queue.now()))
+    }
+
+    /// True when there is a trace.
+    pub fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// The queue itself, for loading and recovery.
+    pub fn as_mut(&mut self) -> &mut (dyn IoQueue + Send) {
+        self.queue.as_mut()
+    }
+
+    /// [`IoQueue::push`].
+    pub fn push(&mut self, op: Op) {
+        if let Some((trace, now)) = self.trace() {
+            trace.pushed(&op, now);
+        }
+        self.queue.push(op);
+    }
+
+    /// [`IoQueue::submit`].
+    pub fn submit(&mut self) {
+        // An operation may run to its end inside, so its mark comes first.
+        if let Some((trace, now)) = self.trace() {
+            trace.submitted(now);
+        }
+        self.queue.submit();
+    }
+
+    /// [`IoQueue::reap`].
+    pub fn reap(&mut self, done: &mut Vec<Done>) -> usize {
+        let before = done.len();
+        let count = self.queue.reap(done);
+        if count > 0
+            && let Some((trace, now)) = self.trace()
+        {
+            done.iter().skip(before).for_each(|done| trace.reaped(done.tag, now));
+        }
+        count
+    }
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        self.set_sink(None);
+    }
+}
+
+impl Deref for Traced {
+    type Target = dyn IoQueue + Send;
+
+    fn deref(&self) -> &Self::Target {
+        self.queue.as_ref()
+    }
+}
+
+impl DerefMut for Traced {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.queue.as_mut()
+    }
+}
