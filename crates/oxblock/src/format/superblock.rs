@@ -17,6 +17,7 @@ use super::layout::{
     SUPERBLOCK_SIZE, SUPERBLOCK_SLOTS, VERSION,
 };
 use super::pointer::{Pointer, PointerWidth};
+use super::policy::{RawPolicy, StoredPolicy};
 use crate::csum::{CsumKind, strong};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -127,6 +128,8 @@ pub struct Superblock {
     pub label: String,
     /// The devices, by index.
     pub devices: Vec<DeviceEntry>,
+    /// The policy that the volume keeps; on the media only with its feature flag.
+    pub policy: StoredPolicy,
     /// The lane's checkpoint.
     pub checkpoint: Checkpoint,
 }
@@ -184,7 +187,8 @@ struct Raw {
     table_root: [u8; 32],
     heads: [RawHead; MAX_STREAMS],
     durable: U64,
-    zero1: [u8; BLOCK_SIZE - 384],
+    policy: RawPolicy,
+    zero1: [u8; BLOCK_SIZE - 400],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -256,6 +260,7 @@ impl Superblock {
             }
         }
         let width = PointerWidth::for_csum(self.csum.width());
+        let policy = if self.features.has_policy() { self.policy } else { StoredPolicy::default() };
         let mut out = RawSuperblock {
             main: Raw {
                 magic: SUPERBLOCK_MAGIC,
@@ -297,7 +302,8 @@ impl Superblock {
                 table_root: root_bytes(point.table_root),
                 heads,
                 durable: point.durable.into(),
-                zero1: [0; BLOCK_SIZE - 384],
+                policy: policy.into(),
+                zero1: [0; BLOCK_SIZE - 400],
             },
             reserve: [U32::ZERO; MAX_RESERVE],
             devices: std::array::from_fn(|_| RawDevice::new_zeroed()),
@@ -390,8 +396,9 @@ impl Superblock {
             return Err(corrupt("the segments reach beyond the device"));
         }
         let spare_heads = main.heads.iter().skip(counts.1);
+        let policy_is_zero = features.has_policy() || is_zero(main.policy.as_bytes());
         let unused_is_zero = is_zero(&main.zero0)
-            && is_zero(&main.zero1)
+            && (features.may_use_padding() || (is_zero(&main.zero1) && policy_is_zero))
             && raw.reserve.iter().skip(reserve).all(|id| id.get() == 0)
             && raw.devices.iter().skip(counts.0).all(|device| is_zero(device.as_bytes()))
             && raw.devices.iter().all(|device| is_zero(&device.zero))
@@ -449,6 +456,10 @@ impl Superblock {
             data_start: main.data_start.get(),
             label: String::from_utf8_lossy(&label).into_owned(),
             devices,
+            policy: match features.has_policy() {
+                true => main.policy.into(),
+                false => StoredPolicy::default(),
+            },
             checkpoint: Checkpoint {
                 generation: main.generation.get(),
                 epoch: main.epoch.get(),
@@ -476,6 +487,7 @@ impl Superblock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::layout::COMPAT_POLICY;
 
     fn sample() -> Superblock {
         Superblock {
@@ -495,6 +507,7 @@ mod tests {
             data_start: AREA_BYTES,
             label: "scratch".into(),
             devices: vec![DeviceEntry { uuid: [2; 16], size: 2 << 30, path: "disk.ox".into() }],
+            policy: StoredPolicy::default(),
             checkpoint: Checkpoint {
                 generation: 12,
                 epoch: 3,
@@ -521,6 +534,36 @@ mod tests {
     fn a_superblock_survives() {
         let superblock = sample();
         assert_eq!(Superblock::decode(&superblock.encode()).unwrap(), Some(superblock));
+    }
+
+    #[test]
+    fn a_kept_policy_survives_and_needs_its_flag() {
+        let policy = StoredPolicy { submit: 3, complete: 200, crc: 1, bio_max_bytes: u64::MAX };
+        let mut superblock = Superblock { policy, ..sample() };
+        let forgotten = Superblock::decode(&superblock.encode()).unwrap().unwrap();
+        assert_eq!(forgotten.policy, StoredPolicy::default());
+        superblock.features.compat = COMPAT_POLICY;
+        assert_eq!(Superblock::decode(&superblock.encode()).unwrap(), Some(superblock));
+    }
+
+    #[test]
+    fn fields_of_unknown_compatible_features_are_passed_over() {
+        let mut superblock = sample();
+        let with = |superblock: &Superblock, at: usize| {
+            let mut bytes = superblock.encode();
+            bytes[at] = 7;
+            bytes[CHECKSUM].fill(0);
+            let sum = seal(&bytes);
+            bytes[CHECKSUM].copy_from_slice(&sum);
+            Superblock::decode(&bytes)
+        };
+        for at in [384, 400, 4000] {
+            assert_eq!(with(&superblock, at).unwrap_err().kind(), ErrorKind::Corrupt, "{at}");
+        }
+        superblock.features.compat = 1 << 40;
+        for at in [384, 400, 4000] {
+            assert_eq!(with(&superblock, at).unwrap(), Some(superblock.clone()), "{at}");
+        }
     }
 
     #[test]
