@@ -77,6 +77,7 @@ mod tests {
             "oxblock run job.fio disk.ox --output-format json",
             "oxblock run job.fio disk.ox --target raw",
             "oxblock bench",
+            "oxblock info disk.ox --policy submit=inline,complete=issuer,bio_max_bytes=4M,crc=table",
             "oxblock bench crc --quick --json",
             "oxblock dump segment 3 disk.ox --map-cache 1M --device-call ring",
             "oxblock info disk.ox --map-cache 256K",
@@ -100,6 +101,8 @@ mod tests {
             "oxblock run job.fio",
             "oxblock info disk.ox --map-cache 252K",
             "oxblock create a --size 1.1K",
+            "oxblock info disk.ox --policy colour=red",
+            "oxblock import a disk.ox --policy submit=never",
         ] {
             assert!(!parses(line), "{line}");
         }

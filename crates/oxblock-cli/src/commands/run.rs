@@ -89,8 +89,13 @@ impl Run {
         single_device(&self.devices)?;
         let text = self.job_text()?;
         let file = parse(&text, &name).map_err(|error| Usage(error.to_string()))?;
-        if !file.replaced.is_empty() {
-            note(&format!("replaced by the target: {}", file.replaced.join(", ")));
+        let mut replaced = file.replaced.clone();
+        if matches!(self.target, Target::Raw) {
+            self.open.refuse_policy("the bare device has none")?;
+            replaced.extend(file.policy.is_some().then_some("policy"));
+        }
+        if !replaced.is_empty() {
+            note(&format!("replaced by the target: {}", replaced.join(", ")));
         }
         // The report has its place before an hour of work is done for it.
         let output = self.output.as_deref().map(|path| self.place(path)).transpose()?;
@@ -163,7 +168,9 @@ impl Run {
 
     /// The report, and how many blocks failed verification meanwhile.
     fn on_volume(&self, file: &JobFile, stop: &AtomicBool) -> Result<(Report, u64)> {
-        let volume = self.open.open(&self.devices, !writes(file))?;
+        // The file speaks for the volume, and the command line goes before it.
+        let policy = file.policy.unwrap_or_default();
+        let volume = self.open.open_with(&self.devices, !writes(file), policy)?;
         let mut target = VolumeTarget::new(volume);
         let result = self.jobs(file, &mut target, stop);
         let damaged = target.volume().info().counters.checksum_errors;
