@@ -17,6 +17,11 @@ pub fn values(policy: &Policy) -> [Value; 4] {
     ]
 }
 
+/// A policy as one object.
+pub fn object(policy: &Policy) -> Value {
+    PARTS.into_iter().map(str::to_owned).zip(values(policy)).collect()
+}
+
 /// The policy in force: of each part its value, where that comes from, and why.
 pub fn in_force(force: &InForce, reasons: &Reasons) -> Value {
     let parts =

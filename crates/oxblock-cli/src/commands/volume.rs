@@ -33,6 +33,17 @@ impl VolumeArgs {
         self.open.open(&self.devices, read_only)
     }
 
+    /// How to open it, as the arguments say.
+    pub fn options(&self, read_only: bool) -> Result<OpenOptions> {
+        single_device(&self.devices)?;
+        self.open.options(read_only, Policy::default())
+    }
+
+    /// The policy that the arguments name, as written.
+    pub fn policy_text(&self) -> Option<&str> {
+        self.open.policy.as_deref()
+    }
+
     /// Refuses `--policy` where it would do nothing.
     pub fn refuse_policy(&self, why: &str) -> Result<()> {
         self.open.refuse_policy(why)
@@ -162,4 +173,24 @@ pub fn single_device(devices: &[PathBuf]) -> Result<()> {
     }
     let text = format!("{} devices given; this version has volumes of one device", devices.len());
     Err(Usage(text).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_goes_before_the_job_file() {
+        let args = OpenArgs {
+            map_cache: None,
+            device_call: DeviceCallArg::Auto,
+            policy: Some("submit=inline,crc=auto".into()),
+            rollback: false,
+        };
+        let file = "submit=offload,complete=worker,crc=table".parse().unwrap();
+        let options = args.options(true, file).unwrap();
+        assert_eq!(options.policy, "submit=inline,complete=worker".parse().unwrap());
+        let silent = OpenArgs { policy: None, ..args };
+        assert_eq!(silent.options(true, file).unwrap().policy, file);
+    }
 }

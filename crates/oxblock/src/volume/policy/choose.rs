@@ -1,5 +1,6 @@
 //! The policy that follows from what was measured. A pure function: what is not clearly better stays `auto`, which decides
-//! for each request by the same figures and goes on to do so when the machine changes.
+//! for each request by the same figures and goes on to do so when the machine changes. A machine that was busy says nothing
+//! about itself that should be kept.
 
 use super::{CrcCode, Facts, Policy};
 use crate::complete::policy::CompletePolicy;
@@ -10,6 +11,12 @@ use crate::submit::split::limit_bytes;
 
 /// A limit must be faster by so many percent to be chosen over `auto`: less is noise.
 const CLEARLY: u64 = 10;
+
+/// A hand-off that takes as long met a worker that got no core.
+const DISTURBED_NS: u64 = 1_000_000;
+
+/// Why nothing is chosen on a busy machine.
+const BUSY: &str = "the machine was too busy to tell; measure again when it is quiet";
 
 /// Reading with a limit on bios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +32,8 @@ pub struct BioRead {
 pub struct Measured {
     /// Of the machine and the device, with the fast code for CRC-32C.
     pub facts: Facts,
+    /// Cores of the machine that had nothing to do; `None` when nobody knows.
+    pub idle_cores: Option<f64>,
     /// What a block takes by the table for CRC-32C, in nanoseconds.
     pub table_ns: u64,
     /// Large reads by limit; empty when there was nothing to read.
@@ -42,9 +51,10 @@ pub struct Choice {
 
 /// The policy for this machine, this checksum and this device.
 pub fn choose(measured: &Measured) -> Choice {
-    let (submit, why_submit) = submit(&measured.facts);
-    let (complete, why_complete) = complete(&measured.facts);
-    let (bio_max_bytes, why_bio) = bio(&measured.bio_reads);
+    let busy = measured.is_disturbed();
+    let (submit, why_submit) = submit(&measured.facts, busy);
+    let (complete, why_complete) = complete(&measured.facts, busy);
+    let (bio_max_bytes, why_bio) = bio(&measured.bio_reads, busy);
     let (crc, why_crc) = crc(measured);
     Choice {
         policy: Policy { submit, complete, bio_max_bytes, crc },
@@ -52,9 +62,20 @@ pub fn choose(measured: &Measured) -> Choice {
     }
 }
 
-fn submit(facts: &Facts) -> (SubmitPolicy, &'static str) {
+impl Measured {
+    /// Others used the cores that a worker would have had. With one core there is none for workers anyway.
+    fn is_disturbed(&self) -> bool {
+        let Facts { cores, costs, .. } = self.facts;
+        let idle = self.idle_cores.is_none_or(|idle| idle >= 1.0);
+        cores > 1 && (!idle || costs.hand_off_ns >= DISTURBED_NS)
+    }
+}
+
+fn submit(facts: &Facts, busy: bool) -> (SubmitPolicy, &'static str) {
     if facts.cores < 2 {
         (SubmitPolicy::Inline, "there is one core")
+    } else if busy {
+        (SubmitPolicy::Auto, BUSY)
     } else if facts.costs.worth_blocks() > MAX_RECORD_PAYLOAD as u64 {
         (SubmitPolicy::Inline, "the checksum of a full record takes less than pays for a hand-off")
     } else {
@@ -62,10 +83,12 @@ fn submit(facts: &Facts) -> (SubmitPolicy, &'static str) {
     }
 }
 
-fn complete(facts: &Facts) -> (CompletePolicy, &'static str) {
+fn complete(facts: &Facts, busy: bool) -> (CompletePolicy, &'static str) {
     let bio = limit_bytes(None, facts.io_opt, facts.bio_max_bytes).unwrap_or(u64::MAX);
     if facts.cores < 2 {
         (CompletePolicy::Issuer, "there is one core")
+    } else if busy {
+        (CompletePolicy::Auto, BUSY)
     } else if facts.costs.worth_blocks() > bio / BLOCK_BYTES {
         (CompletePolicy::Issuer, "verifying a full bio takes less than pays for a hand-off")
     } else {
@@ -73,7 +96,10 @@ fn complete(facts: &Facts) -> (CompletePolicy, &'static str) {
     }
 }
 
-fn bio(reads: &[BioRead]) -> (Option<u64>, &'static str) {
+fn bio(reads: &[BioRead], busy: bool) -> (Option<u64>, &'static str) {
+    if busy {
+        return (None, BUSY);
+    }
     let auto = reads.iter().find(|read| read.limit.is_none());
     let Some(auto) = auto else { return (None, "there is too little data to measure others by") };
     let best = reads.iter().max_by_key(|read| read.rate);
@@ -103,7 +129,7 @@ mod tests {
         let costs = Costs { block_ns, hand_off_ns, wake_ns: 50_000 };
         let facts =
             Facts { csum: CsumKind::Crc32c, costs, cores, io_opt: 0, bio_max_bytes: 1 << 20 };
-        Measured { facts, table_ns: 1700, bio_reads: Vec::new() }
+        Measured { facts, idle_cores: Some(1.7), table_ns: 1700, bio_reads: Vec::new() }
     }
 
     #[test]
@@ -121,6 +147,24 @@ mod tests {
         assert_eq!(choose(&slow).policy, Policy::default());
         let dear = choose(&measured(95, 3000, 2)).policy;
         assert_eq!(dear, "submit=inline,complete=issuer".parse().unwrap());
+    }
+
+    #[test]
+    fn a_busy_machine_says_nothing_that_should_be_kept() {
+        let bio_reads =
+            [(None, 1000), (Some(0), 9000)].map(|(limit, rate)| BioRead { limit, rate });
+        let quiet = Measured { bio_reads: bio_reads.into(), ..measured(95, 3000, 2) };
+        let chosen = "submit=inline,complete=issuer,bio_max_bytes=0".parse().unwrap();
+        assert_eq!(choose(&quiet).policy, chosen);
+        assert_eq!(choose(&Measured { idle_cores: None, ..quiet.clone() }).policy, chosen);
+        let mut busy = Measured { idle_cores: Some(0.3), ..quiet.clone() };
+        assert_eq!(choose(&busy).policy, Policy::default());
+        assert!(choose(&busy).why[0].contains("too busy"));
+        busy.facts.cores = 1;
+        assert_eq!(choose(&busy).policy, chosen);
+        let mut starved = quiet;
+        starved.facts.costs.hand_off_ns = 20_000_000;
+        assert_eq!(choose(&starved).policy, Policy::default());
     }
 
     #[test]
