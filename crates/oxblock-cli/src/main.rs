@@ -78,6 +78,10 @@ mod tests {
             "oxblock run job.fio disk.ox --target raw",
             "oxblock run job.fio disk.ox --stages --trace trace.json",
             "oxblock bench",
+            "oxblock info disk.ox --policy submit=inline,complete=issuer,bio_max_bytes=4M,crc=table",
+            "oxblock tune disk.ox",
+            "oxblock tune disk.ox --apply --json",
+            "oxblock tune disk.ox --reset",
             "oxblock bench crc --quick --json",
             "oxblock dump segment 3 disk.ox --map-cache 1M --device-call ring",
             "oxblock info disk.ox --map-cache 256K",
@@ -106,6 +110,9 @@ mod tests {
             "oxblock run job.fio",
             "oxblock info disk.ox --map-cache 252K",
             "oxblock create a --size 1.1K",
+            "oxblock info disk.ox --policy colour=red",
+            "oxblock import a disk.ox --policy submit=never",
+            "oxblock tune disk.ox --apply --reset",
         ] {
             assert!(!parses(line), "{line}");
         }

@@ -18,6 +18,7 @@ use oxblock::csum::{Csum, CsumKind};
 use oxblock::format::features::Features;
 use oxblock::format::layout::{self, BLOCK_SIZE};
 use oxblock::format::pointer::{Pointer, PointerWidth, identity};
+use oxblock::format::policy::StoredPolicy;
 use oxblock::format::record::{self, Entry, FLAG_CONTINUES, Header, Kind};
 use oxblock::format::segment::{FLAG_DAMAGED, SegmentEntry};
 use oxblock::format::superblock::{Checkpoint, DeviceEntry, Head, Profile, Superblock, offsets};
@@ -125,6 +126,7 @@ fn every_constant_is_documented_with_its_value() {
         ("MAX_RESERVE", layout::MAX_RESERVE.to_string()),
         ("MAX_STREAMS", layout::MAX_STREAMS.to_string()),
         ("LABEL_SIZE", layout::LABEL_SIZE.to_string()),
+        ("STORED_POLICY_SIZE", layout::STORED_POLICY_SIZE.to_string()),
         ("RECORD_MAGIC", bytes(&layout::RECORD_MAGIC)),
         ("RECORD_HEADER_SIZE", layout::RECORD_HEADER_SIZE.to_string()),
         ("MAX_RECORD_PAYLOAD", layout::MAX_RECORD_PAYLOAD.to_string()),
@@ -138,6 +140,7 @@ fn every_constant_is_documented_with_its_value() {
         ("ADDRESS_LIMIT", layout::ADDRESS_LIMIT.to_string()),
         ("BLOCK_LIMIT", layout::BLOCK_LIMIT.to_string()),
         ("COUNTER_LIMIT", layout::COUNTER_LIMIT.to_string()),
+        ("COMPAT_POLICY", layout::COMPAT_POLICY.to_string()),
         ("KNOWN_COMPAT", layout::KNOWN_COMPAT.to_string()),
         ("KNOWN_RO_COMPAT", layout::KNOWN_RO_COMPAT.to_string()),
         ("KNOWN_INCOMPAT", layout::KNOWN_INCOMPAT.to_string()),
@@ -158,7 +161,7 @@ fn every_constant_is_documented_with_its_value() {
 
 fn superblock() -> Superblock {
     Superblock {
-        features: Features { compat: 0xa1a2_a3a4_a5a6_a7a8, ro_compat: 0xb1, incompat: 0 },
+        features: Features { compat: 0xa1a2_a3a4_a5a6_a7a9, ro_compat: 0xb1, incompat: 0 },
         volume: VOLUME,
         device: *b"device-uuid-0002",
         created: 0x1122_3344_5566,
@@ -177,6 +180,12 @@ fn superblock() -> Superblock {
             DeviceEntry { uuid: [0x44; 16], size: 0x5555_6666_7777, path: "first".into() },
             DeviceEntry { uuid: [0x45; 16], size: 0x5555_6666_8888, path: "the second".into() },
         ],
+        policy: StoredPolicy {
+            submit: 3,
+            complete: 2,
+            crc: 1,
+            bio_max_bytes: 0x5152_5354_5556_5758,
+        },
         checkpoint: Checkpoint {
             generation: 0x0101_0202_0303_0404,
             epoch: 0x1111_2222_3333_4444,
@@ -221,6 +230,7 @@ fn superblock_fields_are_where_the_document_says() {
     let absent = head(u64::from(u32::MAX), 0);
     let mut heads = [head(0x0001_0203, 0x0405), absent.clone(), head(0x0006_0708, 2048)].concat();
     heads.extend(absent.repeat(5));
+    let policy = [vec![3, 2, 1], vec![0; 5], le(0x5152_5354_5556_5758, 8)].concat();
     let expected = [
         ("magic", layout::SUPERBLOCK_MAGIC.to_vec()),
         ("version", le(1, 4)),
@@ -261,7 +271,8 @@ fn superblock_fields_are_where_the_document_says() {
         ("map_root", root(point.map_root)),
         ("table_root", root(point.table_root)),
         ("heads", heads),
-        ("zero1", vec![0; 3712]),
+        ("policy", policy.clone()),
+        ("zero1", vec![0; 3696]),
     ];
     let documented = fields("Superblock fields", 0, BLOCK_SIZE);
     compare("superblock", &documented, &bytes, &expected);
@@ -273,6 +284,20 @@ fn superblock_fields_are_where_the_document_says() {
         &head_fields,
         &bytes[first..],
         &[("segment", le(0x0001_0203, 4)), ("offset", le(0x0405, 4))],
+    );
+
+    let policy_at = documented["policy"].at;
+    compare(
+        "stored policy",
+        &fields("Stored policy", 0, layout::STORED_POLICY_SIZE),
+        &bytes[policy_at..],
+        &[
+            ("submit", vec![3]),
+            ("complete", vec![2]),
+            ("crc", vec![1]),
+            ("zero", vec![0; 5]),
+            ("bio_max_bytes", le(0x5152_5354_5556_5758, 8)),
+        ],
     );
 
     assert!(DOCUMENT.contains("At offset 4096: 1024 segment numbers of 4 bytes"));
@@ -305,11 +330,12 @@ fn superblock_fields_are_where_the_document_says() {
 #[test]
 fn every_superblock_check_of_the_document_is_made() {
     let good = superblock();
-    let good = Superblock { features: Features::CURRENT, ..good };
+    let policy = StoredPolicy::default();
+    let good = Superblock { features: Features::CURRENT, policy, ..good };
     assert_eq!(Superblock::decode(&good.encode()).unwrap(), Some(good.clone()));
     let documented = fields("Superblock fields", 0, BLOCK_SIZE);
     // For each field with a check, bytes that must be refused although the checksum holds.
-    let bad: [(&str, Vec<u8>); 27] = [
+    let bad: [(&str, Vec<u8>); 28] = [
         ("version", le(2, 4)),
         ("size", le(16385, 4)),
         ("incompat", le(1 << 63, 8)),
@@ -334,6 +360,8 @@ fn every_superblock_check_of_the_document_is_made() {
         ("segment_blocks", le(65536, 4)),
         ("data_start", le(4096, 8)),
         ("zero0", vec![1, 0]),
+        // Without its flag.
+        ("policy", [vec![1], vec![0; 15]].concat()),
         ("reserve_count", le(1025, 4)),
         ("map_root", root(Pointer { addr: 0x0012_3456 * 2048, csum: 0 })),
         ("table_root", root(Pointer { addr: 0x0012_3456 * 2048, csum: 0 })),

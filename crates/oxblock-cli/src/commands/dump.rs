@@ -56,6 +56,7 @@ impl Dump {
             What::Record { address, volume } => (Part::Record(address), volume),
             What::Map { lba, volume } => (Part::Map(lba), volume),
         };
+        volume.refuse_policy("dump does nothing that a policy decides")?;
         let options = volume.to_inspect("dump")?;
         let fields = dump(volume.paths(), part, &options)?;
         if self.json {

@@ -8,6 +8,7 @@ use clap::Args;
 use oxblock::volume::Info as VolumeInfo;
 use serde_json::{Value, json};
 
+use super::policy;
 use super::volume::VolumeArgs;
 use crate::output::{Exit, print_json, print_table};
 use crate::size::{both, human};
@@ -113,6 +114,7 @@ fn report(info: &VolumeInfo, paths: &[PathBuf]) -> Value {
         "checksum_errors": info.checksum_errors,
         "devices": devices.collect::<Vec<_>>(),
         "device_call": info.device_call,
+        "policy": policy::in_force(&info.policy, &info.reasons),
         "counters": counters,
     })
 }
@@ -200,6 +202,9 @@ fn rows<'a>(info: &'a VolumeInfo, paths: &[PathBuf]) -> Vec<(&'a str, String)> {
         ));
     }
     rows.push(("device call", info.device_call.clone()));
+    rows.extend(
+        policy::lines(&info.policy, &info.reasons).into_iter().map(|line| ("policy", line)),
+    );
     let counters = info.counters.named().into_iter().filter(|(_, value)| *value > 0);
     let counters: Vec<String> =
         counters.map(|(name, value)| format!("{value} {}", name.replace('_', " "))).collect();

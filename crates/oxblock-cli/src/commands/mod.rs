@@ -7,7 +7,9 @@ mod dump;
 mod export;
 mod import;
 mod info;
+mod policy;
 mod run;
+mod tune;
 mod volume;
 
 use anyhow::Result;
@@ -26,6 +28,7 @@ pub enum Command {
     Dump(dump::Dump),
     Run(run::Run),
     Bench(bench::Bench),
+    Tune(tune::Tune),
 }
 
 impl Command {
@@ -40,6 +43,7 @@ impl Command {
             Self::Dump(command) => command.run(),
             Self::Run(command) => command.run(),
             Self::Bench(command) => command.run(),
+            Self::Tune(command) => command.run(),
         }
     }
 }

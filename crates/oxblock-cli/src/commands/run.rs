@@ -111,8 +111,13 @@ impl Run {
         single_device(&self.devices)?;
         let text = self.job_text()?;
         let file = parse(&text, &name).map_err(|error| Usage(error.to_string()))?;
-        if !file.replaced.is_empty() {
-            note(&format!("replaced by the target: {}", file.replaced.join(", ")));
+        let mut replaced = file.replaced.clone();
+        if matches!(self.target, Target::Raw) {
+            self.open.refuse_policy("the bare device has none")?;
+            replaced.extend(file.policy.is_some().then_some("policy"));
+        }
+        if !replaced.is_empty() {
+            note(&format!("replaced by the target: {}", replaced.join(", ")));
         }
         // The report has its place before an hour of work is done for it.
         let output = self.output.as_deref().map(|path| self.place(path, "--output")).transpose()?;
@@ -212,7 +217,9 @@ impl Run {
     }
 
     fn on_volume(&self, file: &JobFile, trace: Option<File>, stop: &AtomicBool) -> Result<Ran> {
-        let mut volume = self.open.open(&self.devices, !writes(file))?;
+        // The file speaks for the volume, and the command line goes before it.
+        let policy = file.policy.unwrap_or_default();
+        let mut volume = self.open.open_with(&self.devices, !writes(file), policy)?;
         let trace = self.trace.as_deref().zip(trace);
         let wanted = self.stages || trace.is_some();
         let tracing = wanted.then(|| Tracing::start(&mut volume, trace));

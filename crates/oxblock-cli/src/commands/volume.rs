@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use oxblock::device::DeviceCall;
-use oxblock::volume::{OpenOptions, Volume};
+use oxblock::volume::{OpenOptions, Policy, Volume};
 
 use crate::output::{Usage, note};
 use crate::size;
@@ -33,11 +33,27 @@ impl VolumeArgs {
         self.open.open(&self.devices, read_only)
     }
 
+    /// How to open it, as the arguments say.
+    pub fn options(&self, read_only: bool) -> Result<OpenOptions> {
+        single_device(&self.devices)?;
+        self.open.options(read_only, Policy::default())
+    }
+
+    /// The policy that the arguments name, as written.
+    pub fn policy_text(&self) -> Option<&str> {
+        self.open.policy.as_deref()
+    }
+
+    /// Refuses `--policy` where it would do nothing.
+    pub fn refuse_policy(&self, why: &str) -> Result<()> {
+        self.open.refuse_policy(why)
+    }
+
     /// How to look at the media, for `command`, which shows a damaged volume as it is instead of opening it.
     pub fn to_inspect(&self, command: &str) -> Result<OpenOptions> {
         self.open.refuse_rollback(&format!("{command} looks at a damaged volume as it is"))?;
         single_device(&self.devices)?;
-        Ok(self.open.options(true))
+        self.open.options(true, Policy::default())
     }
 }
 
@@ -51,6 +67,11 @@ pub struct OpenArgs {
     /// How operations reach the devices
     #[arg(long, value_enum, default_value = "auto", value_name = "WAY", help_heading = "Engine")]
     device_call: DeviceCallArg,
+
+    /// Who does what: submit=auto|inline|offload|rules, complete=auto|issuer|worker, bio_max_bytes=auto|SIZE (0: no
+    /// limit), crc=auto|fast|table, separated by commas. What is not named or auto is as the volume keeps it
+    #[arg(long, value_name = "NAME=VALUE,...", value_parser = policy, help_heading = "Engine")]
+    policy: Option<String>,
 
     /// Accept damage at the end of the log, and go back to the state before it
     #[arg(long, help_heading = "Engine")]
@@ -89,20 +110,39 @@ impl OpenArgs {
         Ok(())
     }
 
-    /// As the engine wants it.
-    fn options(&self, read_only: bool) -> OpenOptions {
+    /// Refuses `--policy` where it would do nothing.
+    pub fn refuse_policy(&self, why: &str) -> Result<()> {
+        if self.policy.is_some() {
+            return Err(Usage(format!("--policy has no meaning here: {why}")).into());
+        }
+        Ok(())
+    }
+
+    /// As the engine wants it, with what the arguments say about the policy in place of what `policy` says.
+    fn options(&self, read_only: bool, mut policy: Policy) -> Result<OpenOptions> {
+        policy.apply(self.policy.as_deref().unwrap_or_default())?;
         let device_call = self.device_call();
         let rollback = self.rollback;
         let mut options =
-            OpenOptions { read_only, device_call, rollback, ..OpenOptions::default() };
+            OpenOptions { read_only, device_call, rollback, policy, ..OpenOptions::default() };
         options.map_cache_bytes = self.map_cache.unwrap_or(options.map_cache_bytes);
-        options
+        Ok(options)
     }
 
     /// Opens the volume on `devices` and passes on what it has to say.
     pub fn open(&self, devices: &[PathBuf], read_only: bool) -> Result<Volume> {
+        self.open_with(devices, read_only, Policy::default())
+    }
+
+    /// The same with a policy for what the arguments leave open.
+    pub fn open_with(
+        &self,
+        devices: &[PathBuf],
+        read_only: bool,
+        policy: Policy,
+    ) -> Result<Volume> {
         single_device(devices)?;
-        let volume = Volume::open(devices, &self.options(read_only))?;
+        let volume = Volume::open(devices, &self.options(read_only, policy)?)?;
         for notice in volume.notices() {
             note(notice);
         }
@@ -120,6 +160,12 @@ fn map_cache(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
+/// A policy that the engine knows. It is kept as written, since what it does not name may be said elsewhere.
+fn policy(text: &str) -> Result<String, String> {
+    text.parse::<Policy>().map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
 /// Refuses several devices, which this version makes no volume of.
 pub fn single_device(devices: &[PathBuf]) -> Result<()> {
     if devices.len() == 1 {
@@ -127,4 +173,24 @@ pub fn single_device(devices: &[PathBuf]) -> Result<()> {
     }
     let text = format!("{} devices given; this version has volumes of one device", devices.len());
     Err(Usage(text).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_goes_before_the_job_file() {
+        let args = OpenArgs {
+            map_cache: None,
+            device_call: DeviceCallArg::Auto,
+            policy: Some("submit=inline,crc=auto".into()),
+            rollback: false,
+        };
+        let file = "submit=offload,complete=worker,crc=table".parse().unwrap();
+        let options = args.options(true, file).unwrap();
+        assert_eq!(options.policy, "submit=inline,complete=worker".parse().unwrap());
+        let silent = OpenArgs { policy: None, ..args };
+        assert_eq!(silent.options(true, file).unwrap().policy, file);
+    }
 }

@@ -26,6 +26,7 @@ pub use pattern::Pattern;
 pub use value::Amount;
 
 use lex::RawOption;
+use oxblock::Policy;
 use table::Kind;
 
 /// A parsed job file.
@@ -39,6 +40,8 @@ pub struct JobFile {
     pub jobs: Vec<JobOptions>,
     /// Options that are accepted and replaced by the target, each once, in order of appearance.
     pub replaced: Vec<&'static str>,
+    /// The policy that the volume is to be opened with, when a job names one.
+    pub policy: Option<Policy>,
 }
 
 /// Parses the text of a job file; `name` is the file's name for messages.
@@ -47,8 +50,13 @@ pub struct JobFile {
 /// What is not a job file, an unknown option, a value that does not fit its option, an option that
 /// cannot be honoured: each with its line.
 pub fn parse(text: &str, name: &str) -> Result<JobFile, JobError> {
-    let mut file =
-        JobFile { name: name.to_owned(), globals: Vec::new(), jobs: Vec::new(), replaced: vec![] };
+    let mut file = JobFile {
+        name: name.to_owned(),
+        globals: Vec::new(),
+        jobs: Vec::new(),
+        replaced: vec![],
+        policy: None,
+    };
     let mut defaults = JobOptions::default();
     for section in lex::lex(text, name)? {
         let global = section.name == "global";
@@ -67,6 +75,7 @@ pub fn parse(text: &str, name: &str) -> Result<JobFile, JobError> {
             defaults = job;
         } else {
             check(&job, name)?;
+            agree(&mut file.policy, &job, name)?;
             file.jobs.push(job);
         }
     }
@@ -129,6 +138,19 @@ fn apply(job: &mut JobOptions, option: &RawOption, file: &mut JobFile) -> Result
     job.given.retain(|given| given.name != def.name);
     job.given.push(Given { name: def.name, value: option.value.clone(), line: option.line });
     Ok(())
+}
+
+/// The volume is opened once, for all jobs: those that name a policy for it must name the same.
+fn agree(policy: &mut Option<Policy>, job: &JobOptions, file: &str) -> Result<(), JobError> {
+    let Some(wanted) = job.policy else { return Ok(()) };
+    let agreed = *policy.get_or_insert(wanted);
+    if wanted == agreed {
+        return Ok(());
+    }
+    let message = format!(
+        "policy: all jobs share one volume, and an earlier one asks for '{agreed}', not '{wanted}'"
+    );
+    Err(JobError::new(file, Some(job.line_of("policy")), message))
 }
 
 /// What no single option can see.

@@ -3,6 +3,7 @@
 use super::blocksize::BlockSizes;
 use super::pattern::Pattern;
 use super::value::Amount;
+use oxblock::Policy;
 
 /// The I/O pattern (`rw=`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,6 +200,8 @@ job_options! {
     thinktime_blocks: u64 = 1,
     /// `cpus_allowed`.
     cpus: Vec<usize> = Vec::new(),
+    /// `policy`, of the volume that all jobs share.
+    policy: Option<Policy> = None,
     /// `percentile_list`.
     percentiles: Vec<f64> = vec![
         1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9,

@@ -115,6 +115,12 @@ pub(super) fn buffer_pattern(job: &mut JobOptions, text: &str) -> Outcome {
     Ok(())
 }
 
+/// `policy=`.
+pub(super) fn policy(job: &mut JobOptions, text: &str) -> Outcome {
+    job.policy = Some(text.parse().map_err(|error: oxblock::Error| error.to_string())?);
+    Ok(())
+}
+
 /// `rate=`.
 pub(super) fn rate(job: &mut JobOptions, text: &str) -> Outcome {
     value::triple(text, &mut job.rate, value::size)

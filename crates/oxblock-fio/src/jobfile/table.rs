@@ -143,6 +143,8 @@ pub(super) static OPTIONS: &[OptionDef] = &[
     def("scramble_buffers", "", Kind::Flag(|o, v| o.scramble_buffers = v), "1", "Change a few bytes of every 512 for every write"),
     def("buffer_pattern", "", text("0x..., number, \"text\", %o", set::buffer_pattern), "", "Write this pattern"),
     def("cpus_allowed", "", text("0,2-3", |o, v| { o.cpus = super::value::cpus(v)?; Ok(()) }), "", "Pin the loop that drives the jobs to these CPUs"),
+    // The volume.
+    def("policy", "", text("name=value[,name=value...]", set::policy), "", "Who does what in the volume: submit, complete, bio_max_bytes, crc; what is not named is as the volume keeps it. All jobs of a file share one volume, so those that name a policy name the same"),
     // Reports.
     def("percentile_list", "", text("a:b:c", |o, v| { o.percentiles = super::value::percentiles(v)?; Ok(()) }), "1:5:10:...:99.99", "Percentiles to report"),
     def("clat_percentiles", "", Kind::Flag(|o, v| o.clat_percentiles = v), "1", "Percentiles of completion latency"),

@@ -31,11 +31,29 @@ fn refusals_name_option_and_line() {
         ("random_distribution=zoned:1", "is not offered"),
         ("sync=maybe", "is not one of"),
         ("include x", "'include' is not offered"),
+        ("policy=submit=never", "job.fio:2: policy: no submit policy is called 'never'"),
+        ("policy=colour=red", "job.fio:2: policy: no policy is called 'colour'"),
+        ("policy", "job.fio:2: policy: a value is missing"),
+        ("policy=crc=table\n[k]\npolicy=crc=fast", "job.fio:4: policy: all jobs share one volume"),
     ];
     for (options, expected) in table {
         let message = refusal(options);
         assert!(message.contains(expected), "{options:?}: {message}");
     }
+}
+
+#[test]
+fn the_policy_belongs_to_all_jobs() {
+    let text = "[global]\npolicy=submit=offload,bio_max_bytes=4M\n[a]\n[b]\nrw=write\n";
+    let file = parse(text, "x").unwrap();
+    assert_eq!(file.policy, Some("submit=offload,bio_max_bytes=4M".parse().unwrap()));
+    assert_eq!(file.jobs[1].policy, file.policy);
+    // One that names none goes along, and one that says the same otherwise agrees.
+    let text =
+        "[a]\n[b]\npolicy=crc=table,complete=issuer\n[c]\npolicy=complete=issuer,crc=table\n";
+    let file = parse(text, "x").unwrap();
+    assert_eq!(file.policy, Some("complete=issuer,crc=table".parse().unwrap()));
+    assert_eq!(parse("[a]\n", "x").unwrap().policy, None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Feature flags, as file systems have them.
 
-use super::layout::{KNOWN_COMPAT, KNOWN_INCOMPAT, KNOWN_RO_COMPAT};
+use super::layout::{COMPAT_POLICY, KNOWN_COMPAT, KNOWN_INCOMPAT, KNOWN_RO_COMPAT};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The three sets of a superblock.
@@ -15,9 +15,19 @@ pub struct Features {
 }
 
 impl Features {
-    /// What this version writes.
+    /// What a new volume has. Features of the set `compat` come when they are first used.
     pub const CURRENT: Self =
-        Self { compat: KNOWN_COMPAT, ro_compat: KNOWN_RO_COMPAT, incompat: KNOWN_INCOMPAT };
+        Self { compat: 0, ro_compat: KNOWN_RO_COMPAT, incompat: KNOWN_INCOMPAT };
+
+    /// The superblock keeps a policy.
+    pub fn has_policy(&self) -> bool {
+        self.compat & COMPAT_POLICY != 0
+    }
+
+    /// A feature that this version does not know may have its fields in what is padding to this version.
+    pub(super) fn may_use_padding(&self) -> bool {
+        self.compat & !KNOWN_COMPAT != 0
+    }
 
     /// Refuses what this version does not know.
     ///

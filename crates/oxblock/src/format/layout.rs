@@ -29,6 +29,8 @@ pub const MAX_RESERVE: usize = 1024;
 pub const MAX_STREAMS: usize = 8;
 /// Bytes of a volume label, UTF-8, zero-padded.
 pub const LABEL_SIZE: usize = 64;
+/// Bytes of the policy that a superblock keeps.
+pub const STORED_POLICY_SIZE: usize = 16;
 
 /// First bytes of a record header.
 pub const RECORD_MAGIC: [u8; 4] = *b"oxRC";
@@ -60,8 +62,11 @@ pub const BLOCK_LIMIT: u64 = 1 << 48;
 /// Counters that only grow (generations, epochs, sequence numbers) are below this: no volume comes near, and none wraps.
 pub const COUNTER_LIMIT: u64 = 1 << 62;
 
+/// `compat` bit of a volume that keeps a policy in its superblock.
+pub const COMPAT_POLICY: u64 = 1;
+
 /// `compat`: an older version may read and write the volume.
-pub const KNOWN_COMPAT: u64 = 0;
+pub const KNOWN_COMPAT: u64 = COMPAT_POLICY;
 /// `ro_compat`: an older version may only read it.
 pub const KNOWN_RO_COMPAT: u64 = 0;
 /// `incompat`: an older version must refuse it.

@@ -7,6 +7,7 @@ pub mod features;
 pub mod foreign;
 pub mod layout;
 pub mod pointer;
+pub mod policy;
 pub mod record;
 pub mod segment;
 pub mod superblock;

@@ -8,7 +8,7 @@ use crate::format::record::Header;
 use crate::format::superblock::Superblock;
 use crate::submit::policy::SubmitPolicy;
 use crate::submit::split::{BioLimit, bio_limit};
-use crate::volume::{Costs, Policy};
+use crate::volume::InForce;
 
 /// Identity, shape and limits.
 #[derive(Debug, Clone)]
@@ -36,6 +36,8 @@ impl Geometry {
 /// Who does what: the policies in force, with what was measured for them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Placement {
+    /// The policy in force, and what it goes by.
+    pub force: InForce,
     pub submit: SubmitPolicy,
     pub complete: CompletePolicy,
     /// What one bio may carry.
@@ -49,16 +51,17 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// The policies of `policy` on a device with these limits, going by `costs`.
-    pub fn new(policy: &Policy, costs: Costs, limits: &QueueLimits) -> Self {
-        let block_ns = costs.block_ns.max(1);
+    /// The policy in force on a device with these limits.
+    pub fn new(force: InForce, limits: &QueueLimits) -> Self {
+        let InForce { policy, costs, .. } = force;
         Self {
+            force,
             submit: policy.submit,
             complete: policy.complete,
             bio: bio_limit(policy.bio_max_bytes, limits),
-            fast: block_ns <= FAST_NS,
-            block_ns,
-            worth_ns: costs.hand_off_ns.saturating_mul(WORTH).max(WORTH_MIN),
+            fast: costs.is_fast(),
+            block_ns: costs.block_ns.max(1),
+            worth_ns: costs.worth_ns(),
         }
     }
 
@@ -73,16 +76,6 @@ impl Placement {
         self.complete == CompletePolicy::Worker
     }
 }
-
-/// A block in less than this is fast: 4 GB/s. CRC instructions and vectors give three times that and more, cryptographic
-/// hashes and tables less.
-const FAST_NS: u64 = 1024;
-
-/// How many times a hand-off a job must take.
-const WORTH: u64 = 20;
-
-/// Jobs below this are never worth it: what surrounds them costs as much.
-const WORTH_MIN: u64 = 8_000;
 
 /// Numbers that trade memory, latency and recovery time against each other.
 #[derive(Debug, Clone, Copy)]

@@ -99,7 +99,8 @@ impl Lane {
         if write { self.writable() } else { Ok(()) }
     }
 
-    fn writable(&self) -> Result<()> {
+    /// Whether anything may be written.
+    pub fn writable(&self) -> Result<()> {
         if self.geometry.read_only {
             return Err(Error::new(ErrorKind::ReadOnly, "the volume is open read-only"));
         }

@@ -4,7 +4,7 @@
 //! bio leaves as soon as it is full, while the rest of its request is still being prepared.
 
 use crate::device::QueueLimits;
-use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
+use crate::format::layout::BLOCK_BYTES;
 
 /// The least limit: 256 pages, 1 MiB.
 pub const BIO_FLOOR: u64 = 256 * BLOCK_BYTES;
@@ -19,16 +19,24 @@ pub struct BioLimit {
     pub early: bool,
 }
 
-/// The limit in force: `wanted` bytes (0: none), or else what the device prefers: its `io_opt` if that is more than the
-/// floor, otherwise the floor, and never more than it takes at once. Rounded up to a page, and at least [`BIO_FLOOR`].
+/// The limit in force on `device`.
 pub fn bio_limit(wanted: Option<u64>, device: &QueueLimits) -> BioLimit {
+    match limit_bytes(wanted, device.io_opt, device.bio_max_bytes) {
+        None => BioLimit { blocks: u64::MAX / BLOCK_BYTES, early: false },
+        Some(bytes) => BioLimit { blocks: bytes / BLOCK_BYTES, early: true },
+    }
+}
+
+/// The limit in bytes; `None` for no limit. It is `wanted` (0: none), or else what the device prefers: its `io_opt` if that
+/// is more than the floor, otherwise the floor, and never more than it takes at once. Rounded up to a page, and at least
+/// [`BIO_FLOOR`].
+pub fn limit_bytes(wanted: Option<u64>, io_opt: u32, bio_max_bytes: u32) -> Option<u64> {
     let bytes = match wanted {
-        Some(0) => return BioLimit { blocks: u64::MAX / BLOCK_BYTES, early: false },
+        Some(0) => return None,
         Some(bytes) => bytes,
-        None => u64::from(device.io_opt).min(u64::from(device.bio_max_bytes)),
+        None => u64::from(io_opt).min(u64::from(bio_max_bytes)),
     };
-    let bytes = bytes.min(u64::MAX - BLOCK_BYTES).next_multiple_of(BLOCK_BYTES).max(BIO_FLOOR);
-    BioLimit { blocks: bytes / BLOCK_SIZE as u64, early: true }
+    Some(bytes.min(u64::MAX - BLOCK_BYTES).next_multiple_of(BLOCK_BYTES).max(BIO_FLOOR))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::format::layout::{
     MIN_SEGMENT_BLOCKS, SUPERBLOCK_MAGIC,
 };
 use crate::format::pointer::{Pointer, PointerWidth};
+use crate::format::policy::StoredPolicy;
 use crate::format::superblock::{Checkpoint, DeviceEntry, Profile, Superblock, offsets};
 use crate::log::append::STREAMS;
 use crate::log::load::{Blocking, describe_foreign, read_slots};
@@ -329,6 +330,7 @@ pub fn create_on(queue: &mut dyn IoQueue, options: &CreateOptions, path: &str) -
         data_start: AREA_BYTES,
         label: options.label.clone(),
         devices: vec![DeviceEntry { uuid: device, size: limits.size, path: path.into() }],
+        policy: StoredPolicy::default(),
         checkpoint: Checkpoint {
             generation: 1,
             epoch: 1,

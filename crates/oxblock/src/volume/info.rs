@@ -2,10 +2,12 @@
 
 use uuid::Uuid;
 
+use super::policy::{Facts, InForce, Reasons, cores};
 use super::poll::Volume;
 use crate::csum::speed;
 use crate::device::QueueLimits;
 use crate::format::layout::BLOCK_BYTES;
+use crate::lane::Geometry;
 use crate::log::recovery::Replayed;
 use crate::log::segments::State;
 use crate::stats::Counters;
@@ -58,6 +60,10 @@ pub struct Info {
     pub checksum_errors: u64,
     /// How operations reach the devices, and why.
     pub device_call: String,
+    /// The policy in force, and where its parts come from.
+    pub policy: InForce,
+    /// Why it does what it does here.
+    pub reasons: Reasons,
 }
 
 /// Segments by state.
@@ -165,6 +171,20 @@ impl Volume {
             counters: lane.counters,
             checksum_errors: lane.checksum_errors(),
             device_call: lane.queue.describe(),
+            policy: lane.placement.force,
+            reasons: self.facts().reasons(&lane.placement.force.policy),
+        }
+    }
+
+    /// What the policies go by, for this volume on this machine.
+    pub fn facts(&self) -> Facts {
+        let Geometry { superblock, limits, .. } = &self.lane.geometry;
+        Facts {
+            csum: superblock.csum,
+            costs: self.lane.placement.force.costs,
+            cores: cores(),
+            io_opt: limits.io_opt,
+            bio_max_bytes: limits.bio_max_bytes,
         }
     }
 

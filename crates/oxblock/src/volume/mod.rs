@@ -25,6 +25,9 @@ pub use extent::{Extent, ExtentKind};
 pub use handle::Handle;
 pub use info::{DeviceInfo, Info, MapInfo, SegmentInfo};
 pub use open::OpenOptions;
-pub use policy::{Costs, CrcCode, Policy};
+pub use policy::{
+    BioRead, Choice, Costs, CrcCode, CsumSpeed, Facts, InForce, Machine, Measured, Origin, Policy,
+    Reasons, choose,
+};
 pub use poll::Volume;
 pub use tasks::AsyncHandle;

@@ -13,7 +13,7 @@ use crate::log::load::{build_segments, choose_superblock, load_table, read_slots
 use crate::log::segments::Segments;
 use crate::log::table::Table;
 use crate::map::{MIN_NODES, Map};
-use crate::volume::policy::{Costs, CrcCode, Policy};
+use crate::volume::policy::{Costs, CrcCode, InForce, Policy, kept};
 use crate::volume::poll::Volume;
 
 /// How to open a volume.
@@ -27,7 +27,7 @@ pub struct OpenOptions {
     pub device_call: DeviceCall,
     /// The volume may be driven by several threads, one at a time. [`Handle`](crate::volume::Handle) needs it.
     pub shared: bool,
-    /// What decides the way of a request.
+    /// What decides the way of a request. What is `auto` here is as the volume keeps it.
     pub policy: Policy,
     /// What the policies go by; `None`: measured.
     pub costs: Option<Costs>,
@@ -87,6 +87,7 @@ impl Volume {
                 ))
             })
             .collect();
+        notices.extend(kept(&superblock).1);
         let mut lane = build_lane(queue, superblock, options)?;
         let replayed = lane.replay(options.rollback)?;
         if replayed.changes > 0 {
@@ -179,9 +180,10 @@ pub(crate) fn assemble(
     table: Table,
     segments: Segments,
 ) -> Result<Lane> {
+    let (policy, origin) = options.policy.over(&kept(&superblock).0);
     let csum = Csum::new(superblock.csum, superblock.volume);
-    let csum = match options.policy.crc {
-        CrcCode::Fast => csum,
+    let csum = match policy.crc {
+        CrcCode::Auto | CrcCode::Fast => csum,
         CrcCode::Table => csum.with_table_crc(),
     };
     let width = PointerWidth::for_csum(superblock.csum.width());
@@ -197,7 +199,7 @@ pub(crate) fn assemble(
     // The second area is where the device ended when the volume was made.
     limits.size = superblock.devices.first().map_or(limits.size, |device| device.size);
     let costs = options.costs.unwrap_or_else(|| Costs::measure(&csum));
-    let placement = Placement::new(&options.policy, costs, &limits);
+    let placement = Placement::new(InForce { policy, origin, costs }, &limits);
     let geometry = Geometry {
         csum,
         width,

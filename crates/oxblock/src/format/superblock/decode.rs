@@ -10,6 +10,7 @@ use super::super::layout::{
     SEGMENT_ENTRY_SIZE, SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE, VERSION,
 };
 use super::super::pointer::PointerWidth;
+use super::super::policy::StoredPolicy;
 use super::raw::{NO_HEAD, RawSuperblock, seal};
 use super::{Checkpoint, DeviceEntry, Head, Profile, Superblock};
 use crate::csum::CsumKind;
@@ -86,8 +87,9 @@ impl Superblock {
             return Err(corrupt("the segments reach beyond the device"));
         }
         let spare_heads = main.heads.iter().skip(counts.1);
+        let policy_is_zero = features.has_policy() || is_zero(main.policy.as_bytes());
         let unused_is_zero = is_zero(&main.zero0)
-            && is_zero(&main.zero1)
+            && (features.may_use_padding() || (is_zero(&main.zero1) && policy_is_zero))
             && raw.reserve.iter().skip(reserve).all(|id| id.get() == 0)
             && raw.devices.iter().skip(counts.0).all(|device| is_zero(device.as_bytes()))
             && raw.devices.iter().all(|device| is_zero(&device.zero))
@@ -144,6 +146,10 @@ impl Superblock {
             data_start: main.data_start.get(),
             label: String::from_utf8_lossy(&label).into_owned(),
             devices,
+            policy: match features.has_policy() {
+                true => main.policy.into(),
+                false => StoredPolicy::default(),
+            },
             checkpoint: Checkpoint {
                 generation: main.generation.get(),
                 epoch: main.epoch.get(),

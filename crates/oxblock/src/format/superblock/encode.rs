@@ -8,6 +8,7 @@ use super::super::layout::{
     SEGMENT_ENTRY_SIZE, SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE, VERSION,
 };
 use super::super::pointer::{Pointer, PointerWidth};
+use super::super::policy::StoredPolicy;
 use super::Superblock;
 use super::raw::{NO_HEAD, Raw, RawDevice, RawHead, RawSuperblock, seal};
 
@@ -39,6 +40,7 @@ impl Superblock {
             }
         }
         let width = PointerWidth::for_csum(self.csum.width());
+        let policy = if self.features.has_policy() { self.policy } else { StoredPolicy::default() };
         let mut out = RawSuperblock {
             main: Raw {
                 magic: SUPERBLOCK_MAGIC,
@@ -80,7 +82,8 @@ impl Superblock {
                 table_root: root_bytes(point.table_root),
                 heads,
                 durable: point.durable.into(),
-                zero1: [0; BLOCK_SIZE - 384],
+                policy: policy.into(),
+                zero1: [0; BLOCK_SIZE - 400],
             },
             reserve: [U32::ZERO; MAX_RESERVE],
             devices: std::array::from_fn(|_| RawDevice::new_zeroed()),

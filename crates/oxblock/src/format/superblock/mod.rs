@@ -12,6 +12,7 @@ mod raw;
 use super::features::Features;
 use super::layout::{AREA_BYTES, BLOCK_BYTES, SUPERBLOCK_SIZE, SUPERBLOCK_SLOTS};
 use super::pointer::Pointer;
+use super::policy::StoredPolicy;
 use crate::csum::CsumKind;
 
 /// How a segment uses its slots. Zero is never valid.
@@ -121,6 +122,8 @@ pub struct Superblock {
     pub label: String,
     /// The devices, by index.
     pub devices: Vec<DeviceEntry>,
+    /// The policy that the volume keeps; on the media only with its feature flag.
+    pub policy: StoredPolicy,
     /// The lane's checkpoint.
     pub checkpoint: Checkpoint,
 }

@@ -7,6 +7,7 @@ use super::super::layout::{
     BLOCK_SIZE, DEVICE_ENTRY_SIZE, DEVICE_PATH_SIZE, LABEL_SIZE, MAX_DEVICES, MAX_RESERVE,
     MAX_STREAMS, SUPERBLOCK_SIZE,
 };
+use super::super::policy::RawPolicy;
 use crate::csum::strong;
 
 /// A head that is not there.
@@ -62,7 +63,8 @@ pub(super) struct Raw {
     pub table_root: [u8; 32],
     pub heads: [RawHead; MAX_STREAMS],
     pub durable: U64,
-    pub zero1: [u8; BLOCK_SIZE - 384],
+    pub policy: RawPolicy,
+    pub zero1: [u8; BLOCK_SIZE - 400],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -87,7 +89,7 @@ pub(super) struct RawSuperblock {
 const _: () = assert!(size_of::<Raw>() == BLOCK_SIZE);
 const _: () = assert!(size_of::<RawDevice>() == DEVICE_ENTRY_SIZE);
 const _: () = assert!(size_of::<RawSuperblock>() == SUPERBLOCK_SIZE);
-const CHECKSUM: std::ops::Range<usize> = 16..32;
+pub(super) const CHECKSUM: std::ops::Range<usize> = 16..32;
 
 /// A superblock's bytes with the checksum field empty, hashed.
 pub(super) fn seal(bytes: &[u8]) -> [u8; 16] {

@@ -1,6 +1,7 @@
 //! Encoding and decoding, damage, and fields that lie behind a good checksum.
 
-use super::super::layout::MAX_LANES;
+use super::super::layout::{COMPAT_POLICY, MAX_LANES};
+use super::raw::{CHECKSUM, seal};
 use super::*;
 use crate::error::ErrorKind;
 
@@ -21,6 +22,7 @@ fn sample() -> Superblock {
         segments: 160,
         data_start: AREA_BYTES,
         label: "scratch".into(),
+        policy: StoredPolicy::default(),
         devices: vec![DeviceEntry { uuid: [2; 16], size: 2 << 30, path: "disk.ox".into() }],
         checkpoint: Checkpoint {
             generation: 12,
@@ -48,6 +50,36 @@ fn sample() -> Superblock {
 fn a_superblock_survives() {
     let superblock = sample();
     assert_eq!(Superblock::decode(&superblock.encode()).unwrap(), Some(superblock));
+}
+
+#[test]
+fn a_kept_policy_survives_and_needs_its_flag() {
+    let policy = StoredPolicy { submit: 3, complete: 200, crc: 1, bio_max_bytes: u64::MAX };
+    let mut superblock = Superblock { policy, ..sample() };
+    let forgotten = Superblock::decode(&superblock.encode()).unwrap().unwrap();
+    assert_eq!(forgotten.policy, StoredPolicy::default());
+    superblock.features.compat = COMPAT_POLICY;
+    assert_eq!(Superblock::decode(&superblock.encode()).unwrap(), Some(superblock));
+}
+
+#[test]
+fn fields_of_unknown_compatible_features_are_passed_over() {
+    let mut superblock = sample();
+    let with = |superblock: &Superblock, at: usize| {
+        let mut bytes = superblock.encode();
+        bytes[at] = 7;
+        bytes[CHECKSUM].fill(0);
+        let sum = seal(&bytes);
+        bytes[CHECKSUM].copy_from_slice(&sum);
+        Superblock::decode(&bytes)
+    };
+    for at in [384, 400, 4000] {
+        assert_eq!(with(&superblock, at).unwrap_err().kind(), ErrorKind::Corrupt, "{at}");
+    }
+    superblock.features.compat = 1 << 40;
+    for at in [384, 400, 4000] {
+        assert_eq!(with(&superblock, at).unwrap(), Some(superblock.clone()), "{at}");
+    }
 }
 
 #[test]

@@ -104,6 +104,11 @@ impl Lane {
         self.point.closing
     }
 
+    /// Asks for a checkpoint, whatever it would say.
+    pub fn want_checkpoint(&mut self) {
+        self.point.wanted = true;
+    }
+
     /// Asks for a checkpoint if one could free anything; false when the last one says all that there is to say.
     pub fn try_checkpoint(&mut self) -> bool {
         self.point.wanted = self.point.durable.sequence != self.log.retired;

@@ -58,8 +58,23 @@ pub(super) fn superblocks(queue: &mut dyn IoQueue, slots: &[Slot], newest: &Supe
         ("data_start", newest.data_start.into()),
         ("label", newest.label.as_str().into()),
         ("devices", Value::List(devices.collect())),
+        ("policy", policy(newest)),
         ("checkpoint", Value::Group(checkpoint(&newest.checkpoint))),
     ])
+}
+
+/// The policy that the volume keeps, by its numbers.
+fn policy(superblock: &Superblock) -> Value {
+    if !superblock.features.has_policy() {
+        return Value::None;
+    }
+    let policy = &superblock.policy;
+    Value::Group(fields([
+        ("submit", u64::from(policy.submit).into()),
+        ("complete", u64::from(policy.complete).into()),
+        ("crc", u64::from(policy.crc).into()),
+        ("bio_max_bytes", policy.bio_max_bytes.into()),
+    ]))
 }
 
 pub(super) fn checkpoint(point: &Checkpoint) -> Fields {

@@ -1,4 +1,24 @@
 //! The policies of a volume together: how users write them, and what is said about them.
+//!
+//! - here: [`Policy`] as users write it, and the [`Costs`] that `auto` goes by;
+//! - `force`: which policy is in force, and where each part of it comes from;
+//! - `reason`: why, one sentence for each part;
+//! - `machine`, `choose`: what this machine can do, and the policy that follows from it;
+//! - `stored`: the policy that a volume keeps.
+
+mod choose;
+mod force;
+mod machine;
+mod reason;
+mod stored;
+
+pub use choose::{BioRead, Choice, Measured, choose};
+pub use force::{InForce, Origin};
+pub use machine::{CsumSpeed, Machine};
+pub use reason::{Facts, Reasons};
+
+pub(crate) use machine::cores;
+pub(crate) use stored::kept;
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,12 +32,55 @@ use crate::workers::{HandOff, hand_off};
 /// Who computes the CRC-32C of a volume whose checksum it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CrcCode {
-    /// The widest vector or CRC instructions that there are.
+    /// The fast one.
     #[default]
+    Auto,
+    /// The widest vector or CRC instructions that there are.
     Fast,
     /// A plain table, byte by byte: for experiment 4, and to see what a machine without such instructions would do.
     Table,
 }
+
+impl CrcCode {
+    /// Every code.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Fast, Self::Table];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Fast => "fast",
+            Self::Table => "table",
+        }
+    }
+}
+
+impl fmt::Display for CrcCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for CrcCode {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|code| code.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            invalid(format!("no code for crc is called '{name}' (there are {known})"))
+        })
+    }
+}
+
+/// A block in less than this is fast: 4 GB/s. CRC instructions and vectors give three times that and more, cryptographic
+/// hashes and tables less.
+const FAST_NS: u64 = 1024;
+
+/// How many times a hand-off a job must take to be worth one.
+const WORTH: u64 = 20;
+
+/// Jobs below this are never worth it: what surrounds them costs as much.
+const WORTH_MIN: u64 = 8_000;
 
 /// What the policy `auto` goes by. Measured at first use and kept for the process; given where a run must be repeatable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +98,21 @@ impl Costs {
     pub(crate) fn measure(csum: &Csum) -> Self {
         let HandOff { awake, woken } = hand_off();
         Self { block_ns: csum.block_ns(), hand_off_ns: awake, wake_ns: woken }
+    }
+
+    /// The checksum is so fast that the original rules never offload it.
+    pub fn is_fast(&self) -> bool {
+        self.block_ns <= FAST_NS
+    }
+
+    /// Work from which sharing it with a worker pays, in nanoseconds.
+    pub fn worth_ns(&self) -> u64 {
+        self.hand_off_ns.saturating_mul(WORTH).max(WORTH_MIN)
+    }
+
+    /// The same in blocks to checksum, at least 1.
+    pub fn worth_blocks(&self) -> u64 {
+        self.worth_ns().div_ceil(self.block_ns.max(1)).max(1)
     }
 }
 
@@ -69,11 +147,7 @@ impl Policy {
                 ("complete", value) => self.complete = value.parse()?,
                 ("bio_max_bytes", "auto") => self.bio_max_bytes = None,
                 ("bio_max_bytes", value) => self.bio_max_bytes = Some(bytes(value)?),
-                ("crc", "fast") => self.crc = CrcCode::Fast,
-                ("crc", "table") => self.crc = CrcCode::Table,
-                ("crc", value) => {
-                    return Err(invalid(format!("crc is 'fast' or 'table', not '{value}'")));
-                }
+                ("crc", value) => self.crc = value.parse()?,
                 (name, _) => {
                     return Err(invalid(format!(
                         "no policy is called '{name}' (there are submit, complete, bio_max_bytes, crc)"
@@ -102,10 +176,7 @@ impl fmt::Display for Policy {
             None => f.write_str(",bio_max_bytes=auto")?,
             Some(bytes) => write!(f, ",bio_max_bytes={bytes}")?,
         }
-        f.write_str(match self.crc {
-            CrcCode::Fast => ",crc=fast",
-            CrcCode::Table => ",crc=table",
-        })
+        write!(f, ",crc={}", self.crc)
     }
 }
 
@@ -135,7 +206,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         for text in [
-            "submit=auto,complete=auto,bio_max_bytes=auto,crc=fast",
+            "submit=auto,complete=auto,bio_max_bytes=auto,crc=auto",
             "submit=offload,complete=worker,bio_max_bytes=0,crc=table",
             "submit=rules,complete=issuer,bio_max_bytes=4194304,crc=fast",
         ] {
