@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use oxblock_fio::{NullTarget, Report, RunOptions, parse, run};
+use oxblock_fio::{MemoryTarget, NullTarget, Report, RunOptions, parse, run};
 use serde_json::Value;
 
 /// Jobs whose totals do not depend on chance. `ioengine=null` does nothing in fio either.
@@ -18,10 +18,15 @@ const JOBS: &str = "[global]\nioengine=null\nblocksize=4k\nsize=16m\n\
 
 /// Runs fio on `JOBS`; `None` where there is no fio.
 fn fio(format: &str) -> Option<String> {
+    fio_on(JOBS, &[&format!("--output-format={format}")])
+}
+
+/// Runs fio on the jobs in `text`; `None` where there is no fio.
+fn fio_on(text: &str, args: &[&str]) -> Option<String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("job.fio");
-    std::fs::write(&path, JOBS).unwrap();
-    match Command::new("fio").arg(format!("--output-format={format}")).arg(&path).output() {
+    std::fs::write(&path, text).unwrap();
+    match Command::new("fio").current_dir(&directory).args(args).arg(&path).output() {
         Ok(output) => {
             assert!(output.status.success(), "fio failed: {output:?}");
             Some(String::from_utf8(output.stdout).unwrap())
@@ -153,4 +158,73 @@ fn text_has_the_lines_of_fio() {
         lines.map(|line| line.replace("ioengine=null", "ioengine=oxblock")).collect()
     };
     assert_eq!(header(&theirs), header(&ours));
+}
+
+/// The job files of the experiments.
+const EXPERIMENTS: [(&str, &str); 4] = [
+    ("submit", include_str!("../../../jobs/submit.fio")),
+    ("complete", include_str!("../../../jobs/complete.fio")),
+    ("split", include_str!("../../../jobs/split.fio")),
+    ("crc", include_str!("../../../jobs/crc.fio")),
+];
+
+/// The same jobs on 8 MiB, and to their end instead of for a time.
+fn scaled(text: &str) -> String {
+    let line = |line: &str| match line.split_once('=') {
+        Some(("size", _)) => "size=8m".to_owned(),
+        Some(("io_size", _)) => "io_size=16m".to_owned(),
+        Some(("bs", "64m")) => "bs=2m".to_owned(),
+        Some(("runtime" | "time_based", _)) => String::new(),
+        _ => line.to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_experiments_job_files_are_taken_unchanged_by_both() {
+    for (name, text) in EXPERIMENTS {
+        let file = parse(text, name).unwrap();
+        assert!(file.jobs.iter().all(|job| job.name.starts_with(name)), "{name}");
+        if let Some(said) = fio_on(text, &["--parse-only", "--filename=f", "--ioengine=io_uring"]) {
+            assert!(!said.contains("bad option"), "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn the_experiments_move_as_much_in_fio_as_here() {
+    for (name, text) in EXPERIMENTS {
+        let text = scaled(text);
+        let args = ["--output-format=json", "--filename=f", "--ioengine=io_uring"];
+        let Some(said) = fio_on(&text, &args) else { return };
+        // What fio remarks on the jobs comes before the report.
+        let begin = said.find('{').unwrap();
+        let mut theirs: Value = serde_json::from_str(&said[begin..]).unwrap();
+        let file = parse(&text, name).unwrap();
+        let mut target = MemoryTarget::new(64 << 20);
+        let ours = run(&file, &mut target, &RunOptions::default()).unwrap().json();
+        // Given on the command line, and replaced by the target here.
+        let globals = theirs["global options"].as_object_mut().unwrap();
+        globals.retain(|option, _| option != "filename" && option != "ioengine");
+        // There is a disk below one of them only.
+        theirs["disk_util"] = ours["disk_util"].clone();
+        let mut wrong = Vec::new();
+        compare(name, &theirs, &ours, &mut wrong);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert_eq!(theirs["global options"], ours["global options"], "{name}");
+        for (theirs, ours) in
+            theirs["jobs"].as_array().unwrap().iter().zip(ours["jobs"].as_array().unwrap())
+        {
+            let job = ours["jobname"].as_str().unwrap();
+            for key in ["jobname", "groupid", "error", "job options", "latency_depth"] {
+                assert_eq!(theirs[key], ours[key], "{job} {key}");
+            }
+            for direction in ["read", "write", "trim"] {
+                for key in ["io_bytes", "io_kbytes", "total_ios", "short_ios", "drop_ios"] {
+                    let (theirs, ours) = (&theirs[direction][key], &ours[direction][key]);
+                    assert_eq!(theirs, ours, "{job} {direction} {key}");
+                }
+            }
+        }
+    }
 }

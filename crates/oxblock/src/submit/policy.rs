@@ -1,7 +1,7 @@
 //! Where the checksums of a write are computed: by the issuer, or by workers.
 //!
 //! A pure function of what is known about the write. The rules are those of the kernel work that the project comes from,
-//! in their order; see `docs/policies.md`.
+//! in their order; see `docs/experiments.md`.
 
 use std::fmt;
 use std::str::FromStr;

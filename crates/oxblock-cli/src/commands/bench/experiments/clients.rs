@@ -97,7 +97,8 @@ fn crowd(
         let mut random = seed(number);
         let mut buf = Buf::new(4096);
         let mut reads = 0;
-        while begin.elapsed() < time {
+        // At least one, however long the thread took to start.
+        while reads == 0 || begin.elapsed() < time {
             random = next(random);
             buf = read((random >> 16) % blocks * BLOCK, buf)?;
             reads += 1;

@@ -80,7 +80,9 @@ fn point(lab: &Lab, least: u64) -> Point {
 
 /// One row for each side.
 fn table(title: &str, then: &[(&str, f64, Option<f64>)], samples: &[(&Side, Samples)]) -> Table {
-    let columns = vec![
+    /// The column of the worst window.
+    const DIP: usize = 2;
+    let mut columns = vec![
         Column::new("", "side", Unit::None),
         Column::new("", "throughput", Unit::Bandwidth),
         Column::new("", "deepest dip", Unit::Bandwidth),
@@ -104,6 +106,13 @@ fn table(title: &str, then: &[(&str, f64, Option<f64>)], samples: &[(&Side, Samp
             samples.cell(|run| run.cpu_per_gib),
             if is_volume { samples.cell(|run| run.offloaded) } else { Cell::Empty },
         ]);
+    }
+    // Runs shorter than a window show no dips.
+    if rows.iter().all(|row| matches!(row.get(DIP), Some(Cell::Empty))) {
+        columns.remove(DIP);
+        for row in &mut rows {
+            row.remove(DIP);
+        }
     }
     let charts = match then {
         [] => Vec::new(),
