@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use oxblock_fio::{MemoryTarget, NullTarget, Report, RunOptions, parse, run};
+use oxblock_fio::{NullTarget, Report, RunOptions, parse, run};
 use serde_json::Value;
 
 /// Jobs whose totals do not depend on chance. `ioengine=null` does nothing in fio either.
@@ -201,7 +201,7 @@ fn the_experiments_move_as_much_in_fio_as_here() {
         let begin = said.find('{').unwrap();
         let mut theirs: Value = serde_json::from_str(&said[begin..]).unwrap();
         let file = parse(&text, name).unwrap();
-        let mut target = MemoryTarget::new(64 << 20);
+        let mut target = NullTarget::new(64 << 20);
         let ours = run(&file, &mut target, &RunOptions::default()).unwrap().json();
         // Given on the command line, and replaced by the target here.
         let globals = theirs["global options"].as_object_mut().unwrap();
