@@ -178,8 +178,9 @@ fn arguments_that_make_no_sense_are_status_2() {
         vec!["export", device, device, "-"],
         vec!["run", job, device, device],
         vec!["run", job, device, device, "--target", "raw"],
-        vec!["bench"],
-        vec!["bench", "crc", "--quick"],
+        vec!["bench", "--size", "0"],
+        vec!["bench", "crc", "--quick", "--seconds", "-1"],
+        vec!["bench", "crc", "--force"],
     ] {
         assert_eq!(oxblock(&args).code, 2, "{args:?}");
     }

@@ -35,13 +35,14 @@ pub struct Stage {
     shared: bool,
     /// The checksum type of the volume that is there, and whether its first `size` bytes are written.
     holds: Option<(CsumKind, bool)>,
-    #[expect(dead_code, reason = "held for their descriptors and their drop")]
-    keeps: Option<([File; 2], Folder)>,
+    #[expect(dead_code, reason = "held for their descriptors, by which they are opened")]
+    files: Option<[File; 2]>,
 }
 
 impl Stage {
     /// Two files in `folder`, written once from end to end.
     pub fn in_folder(folder: &Path, size: u64) -> Result<Self> {
+        // A folder that is made here goes away again with the names in it, long before the measurement ends.
         let made = Folder::make(folder)?;
         let device = required_size(size.saturating_mul(2))?;
         check_room(folder, device.saturating_add(size))?;
@@ -54,7 +55,7 @@ impl Stage {
                 .with_context(|| format!("fill the scratch files in {}", folder.display()))?;
         }
         let in_memory = in_memory(folder);
-        let keeps = Some((files, made));
+        drop(made);
         let mut stage = Self {
             size,
             in_memory,
@@ -63,7 +64,7 @@ impl Stage {
             raw,
             shared: false,
             holds: None,
-            keeps,
+            files: Some(files),
         };
         let mut target = stage.first()?;
         fill(&mut target, size)?;
@@ -81,13 +82,13 @@ impl Stage {
         }
         let mut stage = Self {
             size,
-            in_memory: path.parent().is_some_and(in_memory),
+            in_memory: path.is_file() && in_memory(path),
             device_call: String::new(),
             volume: path.to_owned(),
             raw: path.to_owned(),
             shared: true,
             holds: None,
-            keeps: None,
+            files: None,
         };
         stage.create(CsumKind::default(), force)?;
         stage.first()?;
