@@ -128,13 +128,24 @@ impl Crew {
         self.workers.offer(task, claim);
     }
 
-    /// Hands a task over, whatever that costs; false when there is nobody to take it, and it can be taken back.
-    pub(super) fn hand_over(&mut self, task: Task) -> bool {
+    /// Hands a task over, whatever that costs. Where there is nobody to take it, it is run here: nothing may be left behind
+    /// for a wait that others do without the queue.
+    pub(super) fn hand_over(&mut self, task: Task, ready: &mut impl Extend<Done>) {
         self.workers.offer(task, Claim::Worker);
         if !self.is_awake() || self.workers.waiting() > 1 {
             self.workers.wake();
         }
-        self.is_awake()
+        if !self.is_awake() {
+            self.reclaim(ready);
+        }
+    }
+
+    /// Offers a task to whoever comes first, as long as a worker is awake; otherwise likewise.
+    pub(super) fn share(&mut self, task: Task, ready: &mut impl Extend<Done>) {
+        self.workers.offer(task, Claim::Anybody);
+        if !self.is_awake() {
+            self.reclaim(ready);
+        }
     }
 
     /// The issuer's share of what is anybody's: all that no worker takes first.

@@ -71,9 +71,9 @@ impl IoQueue for ShareQueue {
 
     fn run(&mut self, job: Job) {
         if job.handed_over {
-            self.crew.hand_over(Task::Job(job));
+            self.crew.hand_over(Task::Job(job), &mut self.ready);
         } else if self.crew.rouse(job.cost, 2) {
-            self.crew.offer(Task::Job(job), Claim::Anybody);
+            self.crew.share(Task::Job(job), &mut self.ready);
         } else {
             self.ready.push(job.run());
         }

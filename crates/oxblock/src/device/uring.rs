@@ -20,7 +20,6 @@ use super::open::Sharing;
 use super::ring::Ring;
 use super::target::Targets;
 use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
-use crate::workers::Claim;
 
 /// Submissions that one call to the kernel can carry.
 pub(super) const ENTRIES: u32 = 256;
@@ -231,9 +230,9 @@ impl IoQueue for UringQueue {
 
     fn run(&mut self, job: Job) {
         if job.handed_over {
-            self.crew.hand_over(Task::Job(job));
+            self.crew.hand_over(Task::Job(job), &mut self.ready);
         } else if self.crew.rouse(job.cost, 2) {
-            self.crew.offer(Task::Job(job), Claim::Anybody);
+            self.crew.share(Task::Job(job), &mut self.ready);
         } else {
             self.ready.push_back(job.run());
         }

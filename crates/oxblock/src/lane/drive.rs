@@ -35,6 +35,11 @@ impl Lane {
         count
     }
 
+    /// True when more has ended than the last poll dealt with.
+    pub fn has_more(&self) -> bool {
+        !self.done.is_empty()
+    }
+
     /// Blocks until something can be reaped or `timeout` has passed.
     pub fn wait(&mut self, timeout: Option<Duration>) {
         if self.out.is_empty() && self.done.is_empty() {

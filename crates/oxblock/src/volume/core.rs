@@ -359,6 +359,10 @@ impl Engine {
         }
         volume.submit();
         volume.poll(&mut self.done);
+        // All that has ended: nobody would come back for the rest before the devices have news.
+        while volume.lane.has_more() {
+            volume.poll(&mut self.done);
+        }
         for completion in self.done.drain(..) {
             let call =
                 usize::try_from(completion.tag).ok().and_then(|tag| self.calls.try_remove(tag));
