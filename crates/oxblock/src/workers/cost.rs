@@ -1,15 +1,19 @@
-//! What handing work over costs on this machine: measured once for a process, in about a millisecond.
+//! What handing work over costs on this machine: measured once for a process, in a few milliseconds.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::{Claim, SPIN, Workers};
 
-/// Rounds of each measurement; the median counts, for a round can only be slowed down.
-const ROUNDS: usize = 9;
+/// Rounds of each measurement; the best counts, for a round can only be slowed down.
+const ROUNDS: usize = 3;
 
-/// The longest that one round may take before the measurement gives up on it.
-const LIMIT: Duration = Duration::from_millis(20);
+/// The longest that one round may take before the measurement gives up on it: on a busy machine a volume must open all
+/// the same.
+const LIMIT: Duration = Duration::from_millis(1);
+
+/// The longest that all of it may take.
+const BUDGET: Duration = Duration::from_millis(5);
 
 /// What a job costs beyond its own work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,28 +35,34 @@ pub fn hand_off() -> HandOff {
 
 fn measure() -> HandOff {
     let mut workers = Workers::new(|| (), |job: ()| job);
+    let begin = Instant::now();
     workers.wake();
     if !workers.is_awake() {
         return UNKNOWN;
     }
     // The thread itself has to start, once.
     round(&mut workers);
-    let mut awake: Vec<u64> = (0..ROUNDS).map(|_| round(&mut workers)).collect();
-    let mut woken: Vec<u64> = (0..ROUNDS)
-        .map(|_| {
-            let begin = Instant::now();
-            while workers.is_awake() && begin.elapsed() < LIMIT {
-                std::thread::sleep(SPIN);
-            }
-            // Deeply asleep, as it is when there has been nothing to do for a while.
+    let mut cost = HandOff { awake: u64::MAX, woken: u64::MAX };
+    for _ in 0..ROUNDS {
+        cost.awake = cost.awake.min(round(&mut workers));
+    }
+    for _ in 0..ROUNDS {
+        if begin.elapsed() >= BUDGET {
+            break;
+        }
+        let asleep = Instant::now();
+        while workers.is_awake() && asleep.elapsed() < LIMIT {
             std::thread::sleep(SPIN);
-            let begin = Instant::now();
-            workers.offer((), Claim::Worker);
-            workers.wake();
-            finish(&mut workers, begin)
-        })
-        .collect();
-    HandOff { awake: median(&mut awake).max(1), woken: median(&mut woken).max(1) }
+        }
+        // Deeply asleep, as it is when there has been nothing to do for a while.
+        std::thread::sleep(SPIN);
+        let begin = Instant::now();
+        workers.offer((), Claim::Worker);
+        workers.wake();
+        cost.woken = cost.woken.min(finish(&mut workers, begin));
+    }
+    let woken = if cost.woken == u64::MAX { UNKNOWN.woken } else { cost.woken };
+    HandOff { awake: cost.awake.max(1), woken: woken.max(1) }
 }
 
 fn round(workers: &mut Workers<(), ()>) -> u64 {
@@ -70,11 +80,6 @@ fn finish(workers: &mut Workers<(), ()>, begin: Instant) -> u64 {
         workers.reclaim();
     }
     taken
-}
-
-fn median(values: &mut [u64]) -> u64 {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
 #[cfg(test)]
