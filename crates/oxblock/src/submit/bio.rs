@@ -113,7 +113,8 @@ impl Lane {
         read.flying += 1;
         let more = read.at < read.end;
         self.send_bio(bio, bufs);
-        if self.placement.bio.early && more {
+        // A worker beside has it already; to submit would be to do the next one here instead of preparing it.
+        if self.placement.bio.early && more && !self.queue.works_beside() {
             self.queue.submit();
         }
     }
