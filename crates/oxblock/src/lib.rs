@@ -11,6 +11,7 @@ pub mod format;
 mod lane;
 mod log;
 mod map;
+mod names;
 mod profile;
 pub mod stats;
 pub mod submit;

@@ -7,7 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::names::named;
 
 /// Who completes operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,11 +46,7 @@ impl FromStr for CompletePolicy {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            let message = format!("no completion policy is called '{name}' (there are {known})");
-            Error::new(ErrorKind::InvalidInput, message)
-        })
+        named("completion policy", &Self::ALL, Self::name, name)
     }
 }
 
@@ -64,7 +61,7 @@ pub struct EndFacts {
     pub durable: bool,
     /// The device may lose completed writes with the power ...
     pub write_cache: bool,
-    /// ... and can make a single write durable.
+    /// ... and this write is durable already, written by itself (FUA) behind others that are.
     pub fua: bool,
     /// The device reported an error, or what it read does not verify: it must be read again.
     pub failed: bool,

@@ -68,7 +68,9 @@ impl Lane {
             let Err(miss) = result else { return true };
             if !self.fetches.is_lost(miss.key) {
                 (record.applied, record.at) = (progress.entries, progress.at);
-                self.count_cleared(&EndFacts { node_missing: true, ..EndFacts::default() });
+                if !self.fetches.flies(miss.key) {
+                    self.count_cleared(&EndFacts { node_missing: true, ..EndFacts::default() });
+                }
                 self.fetch(miss, None);
                 return false;
             }

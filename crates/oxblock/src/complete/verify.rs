@@ -76,7 +76,7 @@ impl Work for EndWork {
 }
 
 impl Lane {
-    /// Counts why an operation is completed by the engine as a continuation of its I/O, if it is.
+    /// Why an operation is completed by the engine as a continuation of its I/O, if it is; counted.
     pub fn count_cleared(&mut self, end: &EndFacts) -> Option<Cleared> {
         let why = cleared(end)?;
         *match why {
@@ -91,22 +91,24 @@ impl Lane {
     /// A device read has ended.
     pub fn bio_ended(&mut self, id: u64, done: Done) {
         let bio = self.take_bio(id);
-        let cost = self.placement.block_ns * bio.blocks() as u64;
         let failed = done.result.is_err();
-        let to_worker = !failed
-            && match self.placement.complete {
-                CompletePolicy::Issuer => false,
-                CompletePolicy::Worker => true,
-                CompletePolicy::Auto => self.placement.is_worth(bio.blocks()),
-            };
-        if to_worker {
+        let cleared = self.count_cleared(&self.read_facts(&bio, failed)).is_some();
+        let policy = self.placement.complete();
+        let to_worker = match policy {
+            CompletePolicy::Issuer => false,
+            CompletePolicy::Worker => true,
+            CompletePolicy::Auto => self.placement.is_worth(bio.blocks()),
+        };
+        if to_worker && !failed {
             self.counters.worker_ends += 1;
+            let cost = self.placement.cost(bio.blocks());
             let (csum, bio) = (self.geometry.csum, Box::new(bio));
             let work = EndWork::Read { csum, bio, bufs: done.bufs, bad: Vec::new() };
-            self.run_job(Class::End, Box::new(work), cost);
+            let handed_over = policy == CompletePolicy::Worker;
+            self.run_job(Class::End, Box::new(work), cost, handed_over);
             return;
         }
-        if !failed && self.leave_to_client(&bio) {
+        if !cleared && self.leave_to_client(&bio) {
             self.counters.client_ends += 1;
             self.bio_done(bio, done.bufs, false, &[]);
             return;
@@ -123,10 +125,10 @@ impl Lane {
 
     /// The device write of a record has ended.
     pub fn record_ended(&mut self, sequence: u64, done: Done) {
-        if done.result.is_ok() && self.placement.complete_handed_over() {
+        if done.result.is_ok() && self.placement.complete() == CompletePolicy::Worker {
             self.counters.worker_ends += 1;
             let work = EndWork::Record { sequence, bufs: done.bufs };
-            self.run_job(Class::End, Box::new(work), 0);
+            self.run_job(Class::End, Box::new(work), 0, true);
             return;
         }
         self.counters.issuer_ends += 1;

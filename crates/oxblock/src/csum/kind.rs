@@ -5,7 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::names::named;
 
 /// A checksum type, chosen when the volume is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -76,19 +77,14 @@ impl FromStr for CsumKind {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            Error::new(
-                ErrorKind::InvalidInput,
-                format!("no checksum type is called '{name}' (there are {known})"),
-            )
-        })
+        named("checksum type", &Self::ALL, Self::name, name)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn ids_and_names_lead_back_to_the_kind() {

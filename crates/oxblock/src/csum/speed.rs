@@ -23,22 +23,11 @@ pub fn speed(kind: CsumKind) -> f64 {
 /// blocks, so a slow type takes longer than a tiny budget).
 pub fn speed_of(csum: &Csum, budget: Duration) -> f64 {
     let data = vec![0x5A_u8; ROUND * BLOCK_SIZE];
-    let round = || {
-        let start = Instant::now();
+    best(budget, data.len(), || {
         for (identity, block) in (0_u64..).zip(data.chunks_exact(BLOCK_SIZE)) {
             black_box(csum.of(black_box(identity), black_box(block)));
         }
-        start.elapsed()
-    };
-    let begin = Instant::now();
-    // The first round warms caches and the library's feature detection, and does not count.
-    round();
-    let mut best = round();
-    while begin.elapsed() < budget {
-        best = best.min(round());
-    }
-    let bytes = u32::try_from(data.len()).map_or(f64::MAX, f64::from);
-    bytes / best.as_secs_f64().max(1e-9) / 1e9
+    })
 }
 
 /// GB/s of one thread that computes one checksum over `bytes` bytes at a time, measured for `budget` (at least two
@@ -47,20 +36,28 @@ pub fn speed_at(csum: &Csum, bytes: usize, budget: Duration) -> f64 {
     let data = vec![0x5A_u8; bytes.max(1)];
     // The clock is read once for about as many bytes as `speed_of` does, or it would be measured with small ones.
     let calls = (ROUND * BLOCK_SIZE / data.len()).max(1);
-    let round = || {
-        let start = Instant::now();
+    best(budget, data.len() * calls, || {
         for identity in 0..calls as u64 {
             black_box(csum.of(black_box(identity), black_box(&data)));
         }
+    })
+}
+
+/// GB/s of the best of the rounds that fit into `budget`, of `bytes` bytes each.
+fn best(budget: Duration, bytes: usize, round: impl Fn()) -> f64 {
+    let timed = || {
+        let start = Instant::now();
+        round();
         start.elapsed()
     };
     let begin = Instant::now();
-    round();
-    let mut best = round();
+    // The first round warms caches and the library's feature detection, and does not count.
+    timed();
+    let mut best = timed();
     while begin.elapsed() < budget {
-        best = best.min(round());
+        best = best.min(timed());
     }
-    let bytes = u32::try_from(data.len() * calls).map_or(f64::MAX, f64::from);
+    let bytes = u32::try_from(bytes).map_or(f64::MAX, f64::from);
     bytes / best.as_secs_f64().max(1e-9) / 1e9
 }
 

@@ -128,21 +128,20 @@ impl Crew {
         self.workers.offer(task, claim);
     }
 
-    /// Hands a task over, whatever that costs. Where there is nobody to take it, it is run here: nothing may be left behind
-    /// for a wait that others do without the queue.
-    pub(super) fn hand_over(&mut self, task: Task, ready: &mut impl Extend<Done>) {
-        self.workers.offer(task, Claim::Worker);
-        if !self.is_awake() || self.workers.waiting() > 1 {
-            self.workers.wake();
+    /// Has a job done: by a worker, whatever that costs, where it is to be handed over; by whoever comes first where that
+    /// pays; else here. Where there is nobody to take it, it is run here too: nothing may be left behind for a wait that
+    /// others do without the queue.
+    pub(super) fn run(&mut self, job: Job, ready: &mut impl Extend<Done>) {
+        if job.handed_over {
+            self.workers.offer(Task::Job(job), Claim::Worker);
+            if !self.is_awake() || self.workers.waiting() > 1 {
+                self.workers.wake();
+            }
+        } else if self.rouse(job.cost, 2) {
+            self.workers.offer(Task::Job(job), Claim::Anybody);
+        } else {
+            ready.extend([job.run()]);
         }
-        if !self.is_awake() {
-            self.reclaim(ready);
-        }
-    }
-
-    /// Offers a task to whoever comes first, as long as a worker is awake; otherwise likewise.
-    pub(super) fn share(&mut self, task: Task, ready: &mut impl Extend<Done>) {
-        self.workers.offer(task, Claim::Anybody);
         if !self.is_awake() {
             self.reclaim(ready);
         }

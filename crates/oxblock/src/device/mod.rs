@@ -281,13 +281,8 @@ impl Waiter {
     /// Blocks until completions can be reaped, somebody [kicks](Self::kick), or `timeout` has passed. Spurious returns
     /// are possible.
     pub fn wait(&self, timeout: Option<Duration>) {
-        let timeout = timeout.and_then(|limit| Timespec::try_from(limit).ok());
-        let completions =
-            self.0.completions.iter().map(|event| PollFd::new(&**event, PollFlags::IN));
-        let mut fds: SmallVec<[PollFd<'_>; 3]> = completions.collect();
-        fds.push(PollFd::new(&**self.0.kick.descriptor(), PollFlags::IN));
-        // A failed poll (EINTR) is a spurious return: the caller looks for completions again.
-        poll(&mut fds, timeout.as_ref()).ok();
+        let completions = self.0.completions.iter().map(|event| &**event);
+        wait_for(completions.chain([&**self.0.kick.descriptor()]), timeout);
         self.0.kick.clear();
     }
 
@@ -295,4 +290,13 @@ impl Waiter {
     pub fn kick(&self) {
         self.0.kick.signal();
     }
+}
+
+/// Blocks until one of `events` polls readable or `timeout` has passed. Spurious returns are possible.
+fn wait_for<'a>(events: impl IntoIterator<Item = &'a OwnedFd>, timeout: Option<Duration>) {
+    let timeout = timeout.and_then(|limit| Timespec::try_from(limit).ok());
+    let mut fds: SmallVec<[PollFd<'_>; 3]> =
+        events.into_iter().map(|event| PollFd::new(event, PollFlags::IN)).collect();
+    // A failed poll (EINTR) is a spurious return: the caller looks for completions again.
+    poll(&mut fds, timeout.as_ref()).ok();
 }

@@ -70,13 +70,7 @@ impl IoQueue for ShareQueue {
     }
 
     fn run(&mut self, job: Job) {
-        if job.handed_over {
-            self.crew.hand_over(Task::Job(job), &mut self.ready);
-        } else if self.crew.rouse(job.cost, 2) {
-            self.crew.share(Task::Job(job), &mut self.ready);
-        } else {
-            self.ready.push(job.run());
-        }
+        self.crew.run(job, &mut self.ready);
         self.helps |= self.shared;
     }
 
@@ -85,13 +79,16 @@ impl IoQueue for ShareQueue {
             let many = if self.pushed.len() >= MANY { WORTH } else { 0 };
             let cost = self.pushed.iter().map(cost).sum::<u64>().max(many);
             let share = cost >= WORTH && self.crew.rouse(cost, self.pushed.len());
-            for op in std::mem::take(&mut self.pushed) {
+            // Taken out and put back, so that its memory is used again.
+            let mut pushed = std::mem::take(&mut self.pushed);
+            for op in pushed.drain(..) {
                 if share {
                     self.offer(op);
                 } else {
                     self.ready.push(sync::run(&self.targets, op));
                 }
             }
+            self.pushed = pushed;
         }
         if std::mem::take(&mut self.helps) {
             self.crew.help(&mut self.ready);

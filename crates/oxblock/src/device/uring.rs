@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::crew::{Crew, Task};
+use super::crew::Crew;
 use super::flight::Table;
 use super::open::Sharing;
 use super::ring::Ring;
 use super::target::Targets;
-use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
+use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter, wait_for};
 
 /// Submissions that one call to the kernel can carry.
 pub(super) const ENTRIES: u32 = 256;
@@ -199,9 +199,11 @@ impl UringQueue {
         if found || !self.ready.is_empty() {
             return;
         }
-        let waiter = self.ring.descriptor().and_then(|ring| Waiter::new([ring, self.crew.event()]));
-        match waiter {
-            Ok(waiter) => self.crew.block(|| waiter.wait(timeout)),
+        match self.ring.descriptor() {
+            Ok(ring) => {
+                let event = self.crew.event();
+                self.crew.block(|| wait_for([&*ring, &*event], timeout));
+            }
             // Without a descriptor to spare the caller comes round again.
             Err(_) => std::thread::yield_now(),
         }
@@ -229,13 +231,7 @@ impl IoQueue for UringQueue {
     }
 
     fn run(&mut self, job: Job) {
-        if job.handed_over {
-            self.crew.hand_over(Task::Job(job), &mut self.ready);
-        } else if self.crew.rouse(job.cost, 2) {
-            self.crew.share(Task::Job(job), &mut self.ready);
-        } else {
-            self.ready.push_back(job.run());
-        }
+        self.crew.run(job, &mut self.ready);
     }
 
     fn submit(&mut self) {

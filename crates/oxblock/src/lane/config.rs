@@ -38,42 +38,37 @@ impl Geometry {
 pub(crate) struct Placement {
     /// The policy in force, and what it goes by.
     pub force: InForce,
-    pub submit: SubmitPolicy,
-    pub complete: CompletePolicy,
     /// What one bio may carry.
     pub bio: BioLimit,
-    /// The checksum is so fast that the rules never offload it.
-    pub fast: bool,
-    /// What the checksum of one block takes, in nanoseconds, at least 1.
-    pub block_ns: u64,
-    /// Work from which sharing it with a worker pays, in nanoseconds.
-    pub worth_ns: u64,
+    /// Blocks from which `auto` shares checksums with a worker.
+    shared_from: u64,
 }
 
 impl Placement {
     /// The policy in force on a device with these limits.
     pub fn new(force: InForce, limits: &QueueLimits) -> Self {
-        let InForce { policy, costs, .. } = force;
-        Self {
-            force,
-            submit: policy.submit,
-            complete: policy.complete,
-            bio: bio_limit(policy.bio_max_bytes, limits),
-            fast: costs.is_fast(),
-            block_ns: costs.block_ns.max(1),
-            worth_ns: costs.worth_ns(),
-        }
+        let shared_from = force.costs.shared_from().unwrap_or(u64::MAX);
+        Self { force, bio: bio_limit(force.policy.bio_max_bytes, limits), shared_from }
     }
 
-    /// Whether checksums of so many blocks are worth sharing with a worker: never when they are fast, and otherwise when
-    /// they take much longer than the hand-off.
+    /// Who decides where checksums are computed.
+    pub fn submit(&self) -> SubmitPolicy {
+        self.force.policy.submit
+    }
+
+    /// Who completes operations.
+    pub fn complete(&self) -> CompletePolicy {
+        self.force.policy.complete
+    }
+
+    /// What the checksums of so many blocks take, in nanoseconds.
+    pub fn cost(&self, blocks: usize) -> u64 {
+        self.force.costs.block_ns.max(1) * blocks as u64
+    }
+
+    /// Whether `auto` shares the checksums of so many blocks with a worker.
     pub fn is_worth(&self, blocks: usize) -> bool {
-        !self.fast && self.block_ns * blocks as u64 >= self.worth_ns
-    }
-
-    /// A finished operation goes to a worker, whatever that costs.
-    pub fn complete_handed_over(&self) -> bool {
-        self.complete == CompletePolicy::Worker
+        blocks as u64 >= self.shared_from
     }
 }
 

@@ -43,7 +43,7 @@ pub struct Counters {
     pub damaged_segments: u64,
     /// Blocks checksummed by the issuer, of what requests wrote.
     pub inline_sums: u64,
-    /// Blocks whose checksums were given to workers.
+    /// Blocks whose checksums were offered to workers, also those that the issuer then took back or did at once.
     pub offloaded_sums: u64,
     /// Device operations of requests that the issuer dealt with.
     pub issuer_ends: u64,

@@ -6,7 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::names::named;
 
 /// The length from which an unsplit write of the `single` profile is worth workers by the rules: the length of a stripe.
 pub const STRIPE_BYTES: u64 = 64 << 10;
@@ -50,11 +51,7 @@ impl FromStr for SubmitPolicy {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            let message = format!("no submit policy is called '{name}' (there are {known})");
-            Error::new(ErrorKind::InvalidInput, message)
-        })
+        named("submit policy", &Self::ALL, Self::name, name)
     }
 }
 
@@ -74,7 +71,7 @@ pub enum Layout {
 pub struct WriteFacts {
     /// The checksum runs by vector or CRC instructions, so fast that handing it over never pays.
     pub fast: bool,
-    /// The issuer waits for this very write: it is durable when acknowledged, or its caller blocks.
+    /// The issuer waits for this very write: it is durable when acknowledged.
     pub sync: bool,
     /// It carries the volume's own metadata.
     pub metadata: bool,

@@ -36,7 +36,7 @@ impl Lane {
     /// Takes a request in. If it is a read and `client` is set, the caller verifies it where that may be: it finds what it
     /// has to verify in [`claims`](Self::claims), in the order of the completions.
     pub fn queue_for(&mut self, request: Request, client: bool) {
-        let client = client && self.placement.complete != CompletePolicy::Worker;
+        let client = client && self.placement.complete() != CompletePolicy::Worker;
         let ticket = self.trace_request(&request);
         self.fetches.forgive();
         match request.kind {

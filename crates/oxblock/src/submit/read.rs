@@ -50,8 +50,10 @@ pub(crate) struct Read {
     pub flying: u32,
     bad: Vec<BadBlock>,
     error: Option<Error>,
-    /// Its client verifies it: the engine only fetches.
+    /// Its client would verify it: the engine only fetches.
     client: bool,
+    /// A map node had to be read for it.
+    missed: bool,
     /// What the client has to verify: first byte in the buffer, first block, checksums.
     claims: Vec<(usize, u64, SmallVec<[u128; 1]>)>,
 }
@@ -80,6 +82,13 @@ impl Reads {
         self.table.get(id).map(|read| &read.owner)
     }
 
+    fn look(&self, id: usize) -> &Read {
+        match self.table.get(id) {
+            Some(read) => read,
+            None => unreachable!("read {id} is not open"),
+        }
+    }
+
     pub fn get(&mut self, id: usize) -> &mut Read {
         match self.table.get_mut(id) {
             Some(read) => read,
@@ -105,7 +114,6 @@ impl Lane {
         }
         let start = usize::try_from(offset % BLOCK_BYTES).unwrap_or(0);
         let whole = Buf::new((start + buf.len()).next_multiple_of(BLOCK_SIZE));
-        self.count_cleared(&EndFacts { partial: true, ..EndFacts::default() });
         self.begin_read(ReadOwner::Unaligned { ticket, buf, start }, blocks, whole, false);
     }
 
@@ -127,6 +135,7 @@ impl Lane {
             bad: Vec::new(),
             error: None,
             client,
+            missed: false,
             claims: Vec::new(),
         });
         self.reads.queued.push(id);
@@ -175,8 +184,7 @@ impl Lane {
                 Err(miss) if self.fetches.is_lost(miss.key) => self.skip_lost(id, miss),
                 Err(miss) => {
                     self.fetch(miss, Some(id));
-                    self.reads.get(id).client = false;
-                    self.count_cleared(&EndFacts { node_missing: true, ..EndFacts::default() });
+                    self.reads.get(id).missed = true;
                     break;
                 }
             }
@@ -250,9 +258,17 @@ impl Lane {
         self.add_run(id, &vec![Pointer::NULL; count]);
     }
 
-    /// Leaves a bio to the client of its read, if that may be; the client verifies it then.
+    /// What completing a bio involves, to the rule.
+    pub fn read_facts(&self, bio: &Bio, failed: bool) -> EndFacts {
+        let read = self.reads.look(bio.read);
+        let partial = !matches!(read.owner, ReadOwner::Request(_));
+        EndFacts { node_missing: read.missed, partial, failed, ..EndFacts::default() }
+    }
+
+    /// Leaves a bio to the client of its read, if there is one that wants it; the client verifies it then.
     pub fn leave_to_client(&mut self, bio: &Bio) -> bool {
         let read = self.reads.get(bio.read);
+        // A second read is the engine's, and finds out what is wrong.
         if !read.client || bio.again.is_some() {
             return false;
         }
@@ -266,7 +282,7 @@ impl Lane {
 
     /// A bio is done and verified: `bad` does not fit its pointers, or all of it `failed`.
     pub fn bio_done(&mut self, bio: Bio, bufs: Bufs, failed: bool, bad: &[Mismatch]) {
-        if failed || !bad.is_empty() {
+        if !bad.is_empty() {
             self.count_cleared(&EndFacts { failed: true, ..EndFacts::default() });
         }
         self.trace_verified(&bio);

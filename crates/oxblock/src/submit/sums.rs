@@ -100,7 +100,7 @@ impl Lane {
         shares: &[Share],
         payload: &mut Bufs,
     ) -> Option<Summing> {
-        let offloads: Vec<bool> = match self.placement.submit {
+        let offloads: Vec<bool> = match self.placement.submit() {
             SubmitPolicy::Inline => Vec::new(),
             SubmitPolicy::Offload => vec![true; shares.len()],
             SubmitPolicy::Rules => shares.iter().map(|share| self.rule_offloads(share)).collect(),
@@ -117,7 +117,7 @@ impl Lane {
             self.sum_inline(entries, payload);
             return None;
         }
-        let piece = (PIECE_NS / self.placement.block_ns).clamp(1, MAX_RECORD_PAYLOAD as u64);
+        let piece = (PIECE_NS / self.placement.cost(1)).clamp(1, MAX_RECORD_PAYLOAD as u64);
         let piece = usize::try_from(piece).unwrap_or(MAX_RECORD_PAYLOAD);
         let mut fragments = Vec::with_capacity(payload.len());
         let mut entry = 0;
@@ -182,22 +182,19 @@ impl Lane {
         let blocks = bytes / BLOCK_SIZE;
         let (csum, sequence) = (self.geometry.csum, self.log.next);
         let work = SumWork { csum, sequence, runs, sums: Vec::with_capacity(blocks) };
-        self.run_job(Class::Sum, Box::new(work), self.placement.block_ns * blocks as u64);
+        let handed_over = self.placement.submit() != SubmitPolicy::Auto;
+        self.run_job(Class::Sum, Box::new(work), self.placement.cost(blocks), handed_over);
     }
 
     /// Gives a job to the workers.
-    pub fn run_job(&mut self, class: Class, work: Box<dyn Work>, cost: u64) {
+    pub fn run_job(&mut self, class: Class, work: Box<dyn Work>, cost: u64, handed_over: bool) {
         self.jobs_sent += 1;
-        let handed_over = match class {
-            Class::Sum => self.placement.submit != SubmitPolicy::Auto,
-            _ => self.placement.complete_handed_over(),
-        };
         self.queue.run(Job { tag: tag(class, self.jobs_sent), work, cost, handed_over });
     }
 
     fn rule_offloads(&self, share: &Share) -> bool {
         rule(&WriteFacts {
-            fast: self.placement.fast,
+            fast: self.placement.force.costs.is_fast(),
             sync: share.fua,
             metadata: false,
             zoned: self.geometry.limits.zoned,

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use slab::Slab;
 
 use crate::complete::flush::FlushWaiter;
-use crate::complete::policy::EndFacts;
+use crate::complete::policy::{Cleared, EndFacts};
 use crate::device::Buf;
 use crate::error::{Error, ErrorKind};
 use crate::format::layout::BLOCK_SIZE;
@@ -149,10 +149,13 @@ impl Lane {
         if !done {
             return;
         }
-        let volatile = write.fua && write.error.is_none() && self.log.durable < sequence;
-        if volatile {
-            let end = EndFacts { durable: true, write_cache: true, ..EndFacts::default() };
-            self.count_cleared(&end);
+        let end = EndFacts {
+            durable: write.fua && write.error.is_none(),
+            write_cache: self.geometry.limits.write_cache,
+            fua: self.log.durable >= sequence,
+            ..EndFacts::default()
+        };
+        if self.count_cleared(&end) == Some(Cleared::Flush) {
             self.want_durable(sequence, FlushWaiter::Write(id));
         } else {
             self.finish_write(id);

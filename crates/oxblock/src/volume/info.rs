@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::policy::{Facts, InForce, Reasons, cores};
+use super::policy::{Facts, InForce, Reasons};
 use super::poll::Volume;
 use crate::csum::speed;
 use crate::device::QueueLimits;
@@ -11,6 +11,7 @@ use crate::lane::Geometry;
 use crate::log::recovery::Replayed;
 use crate::log::segments::State;
 use crate::stats::Counters;
+use crate::workers::cores;
 
 /// A volume as it is now. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq)]

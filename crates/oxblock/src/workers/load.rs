@@ -28,10 +28,9 @@ pub(crate) struct Load {
 impl Load {
     /// Asks the system. The cores are those that the calling thread may use.
     pub fn new() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         Self {
             source: File::open("/proc/loadavg").ok(),
-            cores: u32::try_from(cores).unwrap_or(u32::MAX),
+            cores: u32::try_from(super::cores()).unwrap_or(u32::MAX),
             looked: 0,
             against: 0,
             saturated: false,

@@ -105,8 +105,7 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
     /// Wakes a worker if there is a core for it; costs the issuer a system call.
     pub fn wake(&mut self) {
         // Asked each time: it follows the affinity of the calling thread. One core is the issuer's.
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let most = (cores - 1).min(THREADS_MAX);
+        let most = (cores() - 1).min(THREADS_MAX);
         let awake = self.shared.awake.load(Ordering::SeqCst);
         if awake >= most {
             return;
@@ -220,6 +219,11 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
     pub fn unlisten(&self) {
         self.shared.listening.store(false, Ordering::Relaxed);
     }
+}
+
+/// Cores that the calling thread may use, at least 1.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
 impl<J, D> Shared<J, D> {

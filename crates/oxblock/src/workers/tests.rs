@@ -124,10 +124,9 @@ fn dropping_ends_what_was_offered() {
     let (mut workers, ran) = squares();
     workers.wake();
     // It may have gone to sleep again already; there is a thread, though.
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     for job in 0..1000 {
         workers.offer(job, claim(job));
     }
     drop(workers);
-    assert_eq!(ran.load(Ordering::Relaxed), if cores > 1 { 1000 } else { 0 });
+    assert_eq!(ran.load(Ordering::Relaxed), if super::cores() > 1 { 1000 } else { 0 });
 }

@@ -76,8 +76,8 @@ fn submit(facts: &Facts, busy: bool) -> (SubmitPolicy, &'static str) {
         (SubmitPolicy::Inline, "there is one core")
     } else if busy {
         (SubmitPolicy::Auto, BUSY)
-    } else if facts.costs.worth_blocks() > MAX_RECORD_PAYLOAD as u64 {
-        (SubmitPolicy::Inline, "the checksum of a full record takes less than pays for a hand-off")
+    } else if !facts.costs.is_shared(MAX_RECORD_PAYLOAD as u64) {
+        (SubmitPolicy::Inline, "the checksum of a full record is not worth a hand-off")
     } else {
         (SubmitPolicy::Auto, "large records pay for a hand-off and small ones do not")
     }
@@ -89,8 +89,8 @@ fn complete(facts: &Facts, busy: bool) -> (CompletePolicy, &'static str) {
         (CompletePolicy::Issuer, "there is one core")
     } else if busy {
         (CompletePolicy::Auto, BUSY)
-    } else if facts.costs.worth_blocks() > bio / BLOCK_BYTES {
-        (CompletePolicy::Issuer, "verifying a full bio takes less than pays for a hand-off")
+    } else if !facts.costs.is_shared(bio / BLOCK_BYTES) {
+        (CompletePolicy::Issuer, "verifying a full bio is not worth a hand-off")
     } else {
         (CompletePolicy::Auto, "large reads pay for a hand-off and small ones do not")
     }
@@ -141,11 +141,13 @@ mod tests {
 
     #[test]
     fn auto_stays_where_it_has_something_to_decide() {
-        assert_eq!(choose(&measured(95, 400, 2)).policy, Policy::default());
+        let fast = choose(&measured(95, 400, 2)).policy;
+        assert_eq!(fast, "submit=inline,complete=issuer".parse().unwrap());
         let mut slow = measured(2560, 400, 2);
         slow.facts.csum = CsumKind::Sha256;
         assert_eq!(choose(&slow).policy, Policy::default());
-        let dear = choose(&measured(95, 3000, 2)).policy;
+        slow.facts.costs.hand_off_ns = 50_000;
+        let dear = choose(&slow).policy;
         assert_eq!(dear, "submit=inline,complete=issuer".parse().unwrap());
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::csum::{Csum, CsumKind, speed_of};
 use crate::format::layout::BLOCK_SIZE;
-use crate::workers::hand_off;
+use crate::workers::{cores, hand_off};
 
 /// Time for each checksum.
 const BUDGET: Duration = Duration::from_millis(5);
@@ -73,11 +73,6 @@ impl Machine {
             checksums,
         }
     }
-}
-
-/// Cores that this process may use.
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
 /// How many cores were idle while this one watched, which is itself idle meanwhile.

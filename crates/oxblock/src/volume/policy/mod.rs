@@ -17,7 +17,6 @@ pub use force::{InForce, Origin};
 pub use machine::{CsumSpeed, Machine};
 pub use reason::{Facts, Reasons};
 
-pub(crate) use machine::cores;
 pub(crate) use stored::kept;
 
 use std::fmt;
@@ -26,6 +25,7 @@ use std::str::FromStr;
 use crate::complete::policy::CompletePolicy;
 use crate::csum::Csum;
 use crate::error::{Error, ErrorKind, Result};
+use crate::names::named;
 use crate::submit::policy::SubmitPolicy;
 use crate::workers::{HandOff, hand_off};
 
@@ -64,11 +64,8 @@ impl fmt::Display for CrcCode {
 impl FromStr for CrcCode {
     type Err = Error;
 
-    fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|code| code.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            invalid(format!("no code for crc is called '{name}' (there are {known})"))
-        })
+    fn from_str(name: &str) -> Result<Self, Error> {
+        named("code for crc", &Self::ALL, Self::name, name)
     }
 }
 
@@ -110,9 +107,16 @@ impl Costs {
         self.hand_off_ns.saturating_mul(WORTH).max(WORTH_MIN)
     }
 
-    /// The same in blocks to checksum, at least 1.
-    pub fn worth_blocks(&self) -> u64 {
-        self.worth_ns().div_ceil(self.block_ns.max(1)).max(1)
+    /// Blocks from which `auto` shares their checksums with a worker: those that take as much work. `None` for a fast
+    /// checksum, which it never shares.
+    pub fn shared_from(&self) -> Option<u64> {
+        let blocks = self.worth_ns().div_ceil(self.block_ns.max(1)).max(1);
+        (!self.is_fast()).then_some(blocks)
+    }
+
+    /// Whether `auto` shares the checksums of so many blocks with a worker.
+    pub fn is_shared(&self, blocks: u64) -> bool {
+        self.shared_from().is_some_and(|from| blocks >= from)
     }
 }
 

@@ -87,7 +87,7 @@ fn table(title: &str, then: &[(&str, f64, Option<f64>)], samples: &[(&Side, Samp
         Column::new("", "throughput", Unit::Bandwidth),
         Column::new("", "deepest dip", Unit::Bandwidth),
         Column::new("", "CPU", Unit::CpuPerGib),
-        Column::new("", "by worker", Unit::Percent),
+        Column::new("", "offered to workers", Unit::Percent),
     ];
     let mut rows: Vec<Vec<Cell>> = then
         .iter()

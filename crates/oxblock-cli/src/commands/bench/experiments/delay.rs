@@ -2,33 +2,45 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use anyhow::{Context, Result};
 use oxblock::csum::CsumKind;
 use oxblock::trace::FirstSubmission;
 use oxblock::volume::Policy;
-use oxblock::{Buf, Request, RequestKind};
+use oxblock::{Buf, Request, RequestKind, Volume};
 
 use crate::commands::bench::lab::Lab;
 
 /// Nanoseconds from a read of `bytes` bytes to its first device operation, under `policy`, as the library's own trace
-/// tells; `None` when there was none.
+/// tells; `None` when there was none. One read goes before it, so that no map node has to be fetched.
 pub fn first_submission_delay(
     lab: &mut Lab,
     csum: CsumKind,
     policy: &Policy,
     bytes: u64,
-) -> Option<f64> {
-    let mut volume = lab.stage.volume(csum, policy, true).ok()?.into_volume();
-    let buf = Buf::new(usize::try_from(bytes.min(volume.size())).ok()?);
+) -> Result<Option<f64>> {
+    let mut volume = lab.stage.volume(csum, policy, true)?.into_volume();
+    let len = usize::try_from(bytes.min(volume.size()))?;
+    let buf = read(&mut volume, Buf::new(len))?;
     let sink = Arc::new(Mutex::new(FirstSubmission::default()));
     volume.set_trace(Some(Box::new(Arc::clone(&sink))));
+    read(&mut volume, buf)?;
+    volume.set_trace(None);
+    volume.close()?;
+    let first = sink.lock().unwrap_or_else(PoisonError::into_inner).median();
+    Ok(first.map(|first| u32::try_from(first.delay).map_or(f64::MAX, f64::from)))
+}
+
+/// Reads from the beginning of the volume.
+fn read(volume: &mut Volume, buf: Buf) -> Result<Buf> {
     volume.queue(Request { tag: 0, kind: RequestKind::Read { offset: 0, buf } });
     let mut done = Vec::new();
-    while done.is_empty() {
+    loop {
         volume.submit();
-        if volume.poll(&mut done) == 0 {
-            volume.wait(None);
+        volume.poll(&mut done);
+        if let Some(done) = done.pop() {
+            done.result?;
+            return done.buf.context("a read without its buffer");
         }
+        volume.wait(None);
     }
-    let first = sink.lock().unwrap_or_else(PoisonError::into_inner).median()?;
-    Some(u32::try_from(first.delay).map_or(f64::MAX, f64::from))
 }

@@ -66,7 +66,7 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
     };
     let title = format!("Reads of {} each", human(request));
     let mut tables = vec![Table { title, columns, rows, charts: vec![chart] }];
-    tables.extend(delays(lab, &sides, request));
+    tables.extend(delays(lab, &sides, request)?);
     let mut notes = Vec::new();
     if (request, size) != (REQUEST, FILE) {
         notes.push(format!(
@@ -89,14 +89,18 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
 }
 
 /// The delay before the first submission, where there is a figure.
-fn delays(lab: &mut Lab, sides: &[Side], request: u64) -> Option<Table> {
+fn delays(lab: &mut Lab, sides: &[Side], request: u64) -> Result<Option<Table>> {
     let mut row = vec![Cell::Text(format!("now, requests of {}", human(request)))];
     for side in sides {
         let On::Volume(csum, policy) = side.on else { continue };
-        let rounds = 0..lab.rounds;
-        let figures: Option<Vec<f64>> =
-            rounds.map(|_| first_submission_delay(lab, csum, &policy, request)).collect();
-        row.push(Spread::of(figures?).into());
+        let mut figures = Vec::new();
+        for _ in 0..lab.rounds {
+            match first_submission_delay(lab, csum, &policy, request)? {
+                Some(delay) => figures.push(delay),
+                None => return Ok(None),
+            }
+        }
+        row.push(Spread::of(figures).into());
     }
     let mut then = vec![Cell::from("then, 32 MB and 1 MiB")];
     then.extend(THEN_DELAY.map(Cell::Value));
@@ -111,5 +115,5 @@ fn delays(lab: &mut Lab, sides: &[Side], request: u64) -> Option<Table> {
         columns: (1..columns.len()).collect(),
     };
     let title = "From the request to the first device operation".to_owned();
-    Some(Table { title, columns, rows: vec![then, row], charts: vec![chart] })
+    Ok(Some(Table { title, columns, rows: vec![then, row], charts: vec![chart] }))
 }
