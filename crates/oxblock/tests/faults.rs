@@ -3,26 +3,26 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::cast_possible_truncation, reason = "the volumes of these tests are small")]
 
+#[path = "common/disk.rs"]
+mod disk;
+#[path = "common/newest.rs"]
+mod newest;
+#[path = "common/run.rs"]
+mod run;
+
 use std::ops::Range;
 
-use oxblock::device::sim::{EIO, ENOSPC, Fault, FaultRule, OpKind, SimConfig, SimDisk};
-use oxblock::format::layout::{AREA_BYTES, SUPERBLOCK_SIZE};
+use oxblock::device::sim::{EIO, ENOSPC, Fault, FaultRule, OpKind, SimDisk};
+use oxblock::format::layout::AREA_BYTES;
 use oxblock::format::pointer::PointerWidth;
-use oxblock::format::superblock::{Superblock, offsets};
-use oxblock::volume::{Costs, create_on, required_size};
-use oxblock::{
-    Buf, Completion, CreateOptions, ErrorKind, OpenOptions, Request, RequestKind, Volume,
-};
+use oxblock::volume::Costs;
+use oxblock::{Buf, Completion, ErrorKind, OpenOptions, Request, RequestKind, Volume};
+
+use disk::disk;
+use newest::newest;
+use run::{finish, run};
 
 const BLOCK: u64 = 4096;
-
-fn disk(size: u64, seed: u64) -> SimDisk {
-    let device = required_size(size).unwrap();
-    let disk = SimDisk::single(SimConfig::new(device, seed));
-    let options = CreateOptions { size: Some(size), ..CreateOptions::default() };
-    create_on(&mut disk.queue(), &options, "sim").unwrap();
-    disk
-}
 
 fn open_with(disk: &SimDisk, options: &OpenOptions) -> oxblock::Result<Volume> {
     // Given, not measured, so that a run is the same everywhere.
@@ -32,25 +32,6 @@ fn open_with(disk: &SimDisk, options: &OpenOptions) -> oxblock::Result<Volume> {
 
 fn open(disk: &SimDisk) -> Volume {
     open_with(disk, &OpenOptions::default()).unwrap()
-}
-
-/// Runs until `count` requests are done.
-fn finish(volume: &mut Volume, count: usize) -> Vec<Completion> {
-    let mut done = Vec::new();
-    for _ in 0..100_000 {
-        volume.submit();
-        volume.poll(&mut done);
-        if done.len() >= count {
-            return done;
-        }
-        volume.wait(None);
-    }
-    panic!("{} of {count} requests completed", done.len());
-}
-
-fn run(volume: &mut Volume, kind: RequestKind) -> Completion {
-    volume.queue(Request { tag: 7, kind });
-    finish(volume, 1).pop().unwrap()
 }
 
 fn write_kind(block: u64, blocks: u64, byte: u8) -> RequestKind {
@@ -67,15 +48,6 @@ fn read(volume: &mut Volume, block: u64, blocks: u64) -> Completion {
     run(volume, RequestKind::Read { offset: block * BLOCK, buf })
 }
 
-/// The newest superblock.
-fn superblock(disk: &SimDisk) -> Superblock {
-    let size = disk.limits(0).unwrap().size;
-    let slots = (0..2).filter_map(|slot| {
-        Superblock::decode(&disk.read_raw(0, offsets(0, slot, size)[0], SUPERBLOCK_SIZE)).unwrap()
-    });
-    slots.max_by_key(|found| found.checkpoint.generation).unwrap()
-}
-
 /// Where on the device a pointer leads.
 fn place(addr: u64) -> Range<u64> {
     let start = AREA_BYTES + addr * BLOCK;
@@ -84,7 +56,7 @@ fn place(addr: u64) -> Range<u64> {
 
 /// Where on the device the leaf of the map for `block` is, in a map of two levels.
 fn leaf(disk: &SimDisk, block: u64) -> Range<u64> {
-    let root = superblock(disk).checkpoint.map_root;
+    let root = newest(disk).checkpoint.map_root;
     let page = disk.read_raw(0, place(root.addr).start, BLOCK as usize);
     place(PointerWidth::Narrow.get(&page, (block / 256) as usize).addr)
 }
@@ -233,7 +205,7 @@ fn opening_after_a_crash_reads_the_tail_and_not_the_reserve_list() {
     die(&disk, volume);
     let before = disk.stats().read_bytes;
     let mut volume = open(&disk);
-    let reserve = superblock(&disk).checkpoint.reserve.len() as u64;
+    let reserve = newest(&disk).checkpoint.reserve.len() as u64;
     let bytes = disk.stats().read_bytes - before;
     // Two stretches of 16 MiB are searched for records behind the gap; the rest of the list has one block each to see.
     assert!(bytes < (40 << 20) + reserve * 2 * BLOCK, "{bytes} for {reserve} reserve segments");
@@ -294,7 +266,7 @@ fn damage_in_the_log_is_told_with_every_place_where_the_record_may_be() {
     run(&mut volume, RequestKind::Flush).result.unwrap();
     write(&mut volume, 1, 1, 0xbb);
     die(&disk, volume);
-    let first = place(u64::from(superblock(&disk).checkpoint.reserve[0]) * 512).start;
+    let first = place(u64::from(newest(&disk).checkpoint.reserve[0]) * 512).start;
     assert_eq!(find(&disk, 0xaa), first + BLOCK);
     disk.flip_bit(0, first + 5 * 16, 1);
     let error = open_with(&disk, &OpenOptions::default()).unwrap_err();

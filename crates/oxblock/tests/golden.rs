@@ -21,6 +21,9 @@
     reason = "a test fails by panicking; this one has no product code in it"
 )]
 
+#[path = "common/run.rs"]
+mod run;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -31,7 +34,9 @@ use oxblock::format::pointer::PointerWidth;
 use oxblock::format::record::{Kind, claimed_blocks, decode};
 use oxblock::format::superblock::{Superblock, offsets};
 use oxblock::volume::{create_on, required_size};
-use oxblock::{Buf, Completion, CreateOptions, OpenOptions, Request, RequestKind, Volume};
+use oxblock::{Buf, CreateOptions, OpenOptions, RequestKind, Volume};
+
+use run::run;
 
 /// Bytes of the volumes: several leaves of the map, in both widths.
 const SIZE: u64 = 4 << 20;
@@ -139,20 +144,6 @@ fn expected(image: (CsumKind, bool)) -> Vec<u8> {
     play(&mut model, &first_life(image));
     play(&mut model, &second_life());
     model
-}
-
-fn run(volume: &mut Volume, kind: RequestKind) -> Completion {
-    volume.queue(Request { tag: 1, kind });
-    let mut done = Vec::new();
-    for _ in 0..1_000_000 {
-        volume.submit();
-        volume.poll(&mut done);
-        if let Some(done) = done.pop() {
-            return done;
-        }
-        volume.wait(None);
-    }
-    panic!("a request never completed");
 }
 
 fn apply(volume: &mut Volume, steps: &[Step]) {

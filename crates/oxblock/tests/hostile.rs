@@ -3,25 +3,32 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::cast_possible_truncation, reason = "the volumes of these tests are small")]
 
+#[path = "common/disk.rs"]
+mod disk;
+#[path = "common/newest.rs"]
+mod newest;
+#[path = "common/run.rs"]
+mod run;
+
 use oxblock::csum::Csum;
-use oxblock::device::sim::{EIO, Fault, FaultRule, OpKind, SimConfig, SimDisk};
-use oxblock::format::layout::{AREA_BYTES, BLOCK_BYTES, SUPERBLOCK_SIZE};
+use oxblock::device::sim::{EIO, Fault, FaultRule, OpKind, SimDisk};
+use oxblock::format::layout::{AREA_BYTES, BLOCK_BYTES};
 use oxblock::format::pointer::identity;
 use oxblock::format::segment::SegmentEntry;
 use oxblock::format::superblock::{Superblock, offsets};
-use oxblock::volume::{FindingKind, Part, check_on, create_on, dump_on, required_size};
-use oxblock::{
-    Buf, Completion, CreateOptions, ErrorKind, OpenOptions, Request, RequestKind, Volume,
-};
+use oxblock::volume::{FindingKind, Part, check_on, dump_on};
+use oxblock::{Buf, Completion, ErrorKind, OpenOptions, RequestKind, Volume};
 use zerocopy::FromBytes;
+
+use disk::disk;
+use newest::newest;
+use run::run;
 
 const SIZE: u64 = 16 << 20;
 
 /// A closed volume with 600 blocks in it.
-fn disk(seed: u64) -> SimDisk {
-    let disk = SimDisk::single(SimConfig::new(required_size(SIZE).unwrap(), seed));
-    let options = CreateOptions { size: Some(SIZE), ..CreateOptions::default() };
-    create_on(&mut disk.queue(), &options, "sim").unwrap();
+fn written(seed: u64) -> SimDisk {
+    let disk = disk(SIZE, seed);
     let mut volume = open(&disk).unwrap();
     write(&mut volume, 0, 600).result.unwrap();
     volume.close().unwrap();
@@ -32,31 +39,9 @@ fn open(disk: &SimDisk) -> oxblock::Result<Volume> {
     Volume::open_on(Box::new(disk.queue()), &OpenOptions::default())
 }
 
-fn run(volume: &mut Volume, kind: RequestKind) -> Completion {
-    volume.queue(Request { tag: 7, kind });
-    let mut done = Vec::new();
-    for _ in 0..100_000 {
-        volume.submit();
-        volume.poll(&mut done);
-        if let Some(done) = done.pop() {
-            return done;
-        }
-        volume.wait(None);
-    }
-    panic!("request never completed");
-}
-
 fn write(volume: &mut Volume, block: u64, blocks: u64) -> Completion {
     let buf = Buf::copy_of(&vec![1; (blocks * BLOCK_BYTES) as usize]);
     run(volume, RequestKind::Write { offset: block * BLOCK_BYTES, buf, fua: false })
-}
-
-fn newest(disk: &SimDisk) -> Superblock {
-    let size = disk.limits(0).unwrap().size;
-    let slots = (0..2).filter_map(|slot| {
-        Superblock::decode(&disk.read_raw(0, offsets(0, slot, size)[0], SUPERBLOCK_SIZE)).unwrap()
-    });
-    slots.max_by_key(|found| found.checkpoint.generation).unwrap()
 }
 
 /// Changes the newest superblock and seals it again.
@@ -92,7 +77,7 @@ fn refused(disk: &SimDisk) -> ErrorKind {
 
 #[test]
 fn a_count_of_used_blocks_that_is_too_low_does_not_run_below_zero() {
-    let disk = disk(1);
+    let disk = written(1);
     forge(&disk, |superblock| superblock.checkpoint.used_blocks = 3);
     let mut volume = open(&disk).unwrap();
     run(&mut volume, RequestKind::Discard { offset: 0, len: SIZE }).result.unwrap();
@@ -102,7 +87,7 @@ fn a_count_of_used_blocks_that_is_too_low_does_not_run_below_zero() {
 
 #[test]
 fn a_count_of_used_blocks_that_is_too_high_does_not_end_in_a_volume_that_cannot_be_opened() {
-    let disk = disk(2);
+    let disk = written(2);
     let mut volume = open(&disk).unwrap();
     write(&mut volume, 0, SIZE / BLOCK_BYTES - 10).result.unwrap();
     volume.close().unwrap();
@@ -116,7 +101,7 @@ fn a_count_of_used_blocks_that_is_too_high_does_not_end_in_a_volume_that_cannot_
 #[test]
 fn counters_at_their_end_are_refused() {
     let max = u64::MAX;
-    let disk = disk(3);
+    let disk = written(3);
     forge_table(&disk, |entries, _| entries[20].generation = max.into());
     assert_eq!(refused(&disk), ErrorKind::Corrupt);
     forge_table(&disk, |entries, _| {
@@ -128,7 +113,7 @@ fn counters_at_their_end_are_refused() {
 
 #[test]
 fn a_life_of_too_many_errors_counts_no_further() {
-    let disk = disk(4);
+    let disk = written(4);
     forge(&disk, |superblock| superblock.checkpoint.checksum_errors = u64::MAX);
     let mut volume = open(&disk).unwrap();
     let root = newest(&disk).checkpoint.map_root.addr;
@@ -140,7 +125,7 @@ fn a_life_of_too_many_errors_counts_no_further() {
 
 #[test]
 fn streams_that_this_version_does_not_know_are_not_supported() {
-    let disk = disk(5);
+    let disk = written(5);
     forge(&disk, |superblock| {
         superblock.streams = 4;
         superblock.checkpoint.heads.push(None);
@@ -153,7 +138,7 @@ fn streams_that_this_version_does_not_know_are_not_supported() {
 
 #[test]
 fn memory_is_not_set_aside_for_segments_that_the_device_has_no_room_for() {
-    let disk = disk(6);
+    let disk = written(6);
     forge(&disk, |superblock| {
         superblock.segments = 1 << 31;
         superblock.devices[0].size = 1 << 60;
@@ -172,7 +157,7 @@ fn memory_is_not_set_aside_for_segments_that_the_device_has_no_room_for() {
 
 #[test]
 fn a_segment_that_holds_the_table_is_not_taken_off_the_reserve_list() {
-    let disk = disk(7);
+    let disk = written(7);
     let mut volume = open(&disk).unwrap();
     // An empty map: nothing counts as live, and the table is all that there is.
     run(&mut volume, RequestKind::Discard { offset: 0, len: SIZE }).result.unwrap();
@@ -197,7 +182,7 @@ fn a_segment_that_holds_the_table_is_not_taken_off_the_reserve_list() {
 
 #[test]
 fn a_segment_table_that_cannot_be_read_is_no_damage() {
-    let disk = disk(8);
+    let disk = written(8);
     let at = place(newest(&disk).checkpoint.table_root.addr);
     let fail = FaultRule::new(OpKind::Read, Fault::Fail(EIO)).within(at..at + BLOCK_BYTES);
     disk.add_fault(fail.clone());

@@ -2,23 +2,19 @@
 //! one or the new one.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use oxblock::device::sim::{Cut, SimConfig, SimDisk, SimQueue};
+#[path = "common/disk.rs"]
+mod disk;
+
+use oxblock::device::sim::{Cut, SimDisk, SimQueue};
 use oxblock::format::layout::{COMPAT_POLICY, SUPERBLOCK_SIZE};
 use oxblock::format::superblock::{Superblock, offsets};
 use oxblock::submit::policy::SubmitPolicy;
-use oxblock::volume::{Costs, CrcCode, Origin, create_on, required_size};
-use oxblock::{
-    Buf, CreateOptions, ErrorKind, OpenOptions, Policy, Request, RequestKind, Result, Volume,
-};
+use oxblock::volume::{Costs, CrcCode, Origin};
+use oxblock::{Buf, ErrorKind, OpenOptions, Policy, Request, RequestKind, Result, Volume};
+
+use disk::disk;
 
 const SIZE: u64 = 16 << 20;
-
-fn disk(seed: u64) -> SimDisk {
-    let disk = SimDisk::single(SimConfig::new(required_size(SIZE).unwrap(), seed));
-    let options = CreateOptions { size: Some(SIZE), ..CreateOptions::default() };
-    create_on(&mut disk.queue(), &options, "sim").unwrap();
-    disk
-}
 
 fn options() -> OpenOptions {
     let costs = Costs { block_ns: 100, hand_off_ns: 500, wake_ns: 50_000 };
@@ -73,7 +69,7 @@ fn superblocks(disk: &SimDisk) -> Vec<(u64, Superblock)> {
 
 #[test]
 fn it_is_in_force_when_the_volume_is_opened_again_and_says_so() {
-    let disk = disk(1);
+    let disk = disk(SIZE, 1);
     let stored = policy("submit=offload,bio_max_bytes=0,crc=table");
     store(&disk, stored).unwrap();
     let volume = open(&disk);
@@ -100,7 +96,7 @@ fn it_is_in_force_when_the_volume_is_opened_again_and_says_so() {
 
 #[test]
 fn it_outlives_checkpoints_and_what_is_under_way() {
-    let disk = disk(2);
+    let disk = disk(SIZE, 2);
     let stored = policy("submit=rules,complete=worker");
     let mut volume = open(&disk);
     write(&mut volume, 0, 1);
@@ -128,7 +124,7 @@ fn it_outlives_checkpoints_and_what_is_under_way() {
 #[test]
 fn a_power_cut_leaves_the_old_one_or_the_new_one() {
     let (old, new) = (policy("submit=offload"), policy("submit=inline,complete=issuer,crc=table"));
-    let prepared = disk(3);
+    let prepared = disk(SIZE, 3);
     let mut volume = open(&prepared);
     write(&mut volume, 3 << 20, 7);
     volume.close().unwrap();
@@ -166,7 +162,7 @@ fn a_power_cut_leaves_the_old_one_or_the_new_one() {
 
 #[test]
 fn values_that_are_not_valid_are_named_and_ignored() {
-    let disk = disk(4);
+    let disk = disk(SIZE, 4);
     store(&disk, policy("submit=offload,complete=worker")).unwrap();
     for (at, mut found) in superblocks(&disk) {
         found.policy.complete = 77;
@@ -184,7 +180,7 @@ fn values_that_are_not_valid_are_named_and_ignored() {
 
 #[test]
 fn a_volume_that_is_open_read_only_keeps_what_it_has() {
-    let disk = disk(5);
+    let disk = disk(SIZE, 5);
     let mut volume = open_with(&disk, &OpenOptions { read_only: true, ..options() });
     let error = volume.store_policy(&policy("submit=inline")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ReadOnly);

@@ -2,35 +2,19 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 #![expect(clippy::cast_possible_truncation, reason = "the volumes of these tests are small")]
 
-use oxblock::device::sim::{Rng, SimConfig, SimDisk};
-use oxblock::volume::{create_on, required_size};
-use oxblock::{Buf, Completion, CreateOptions, OpenOptions, Request, RequestKind, Volume};
+#[path = "common/disk.rs"]
+mod disk;
+#[path = "common/run.rs"]
+mod run;
 
-fn disk(size: u64, seed: u64) -> SimDisk {
-    let device = required_size(size).unwrap();
-    let disk = SimDisk::single(SimConfig::new(device, seed));
-    let options = CreateOptions { size: Some(size), ..CreateOptions::default() };
-    create_on(&mut disk.queue(), &options, "sim").unwrap();
-    disk
-}
+use oxblock::device::sim::{Rng, SimDisk};
+use oxblock::{Buf, OpenOptions, Request, RequestKind, Volume};
+
+use disk::disk;
+use run::run;
 
 fn open(disk: &SimDisk) -> Volume {
     Volume::open_on(Box::new(disk.queue()), &OpenOptions::default()).unwrap()
-}
-
-fn run(volume: &mut Volume, kind: RequestKind) -> Completion {
-    volume.queue(Request { tag: 7, kind });
-    let mut done = Vec::new();
-    for _ in 0..100_000 {
-        volume.submit();
-        volume.poll(&mut done);
-        if let Some(done) = done.pop() {
-            assert_eq!(done.tag, 7);
-            return done;
-        }
-        volume.wait(None);
-    }
-    panic!("request never completed");
 }
 
 fn write(volume: &mut Volume, offset: u64, data: &[u8]) {

@@ -63,6 +63,12 @@ impl Call {
         lock(&self.inner).completion.take()
     }
 
+    /// True once the completion is there.
+    #[cfg(test)]
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
     /// Has `waker` woken when the completion is there; false when it is there already.
     pub fn wake_with(&self, waker: &Waker) -> bool {
         let mut inner = lock(&self.inner);
@@ -399,3 +405,6 @@ impl std::task::Wake for Kick {
         self.0.kick();
     }
 }
+
+#[cfg(test)]
+mod tests;
