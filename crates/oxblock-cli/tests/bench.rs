@@ -63,7 +63,7 @@ fn every_experiment_shows_all_its_sides_and_leaves_nothing_behind() {
         ("submit", 9, &["async", "sync", "offload", "inline", "rules", "auto", "raw"][..]),
         ("complete", 3, &["worker", "issuer", "auto", "raw"][..]),
         ("split", 1, &["no limit", "1 MiB limit", "auto", "raw"][..]),
-        ("crc", 4, &["throughput", "deepest dip", "CPU", "by worker"][..]),
+        ("crc", 4, &["throughput", "deepest dip", "CPU", "offered to workers"][..]),
         ("csum", 1, &["4K", "64K", "1M"][..]),
     ] {
         let report = bench(&made, name, &["--json"]).ended(0).json();
