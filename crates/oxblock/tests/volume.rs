@@ -7,11 +7,15 @@ mod disk;
 #[path = "common/run.rs"]
 mod run;
 
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
 use oxblock::device::sim::{Rng, SimDisk};
 use oxblock::{Buf, OpenOptions, Request, RequestKind, Volume};
 
 use disk::disk;
-use run::run;
+use run::{finish, run};
 
 fn open(disk: &SimDisk) -> Volume {
     Volume::open_on(Box::new(disk.queue()), &OpenOptions::default()).unwrap()
@@ -129,6 +133,38 @@ fn a_full_volume_can_be_overwritten_for_ever() {
     volume.close().unwrap();
     let mut volume = open(&disk);
     assert_eq!(read(&mut volume, 0, size as usize), data);
+}
+
+/// On a full volume what is queued when it is closed needs cleaning to make room for it.
+#[test]
+fn closing_a_full_volume_finishes_what_is_queued() {
+    let (tell, told) = mpsc::channel();
+    // On a thread of its own, since the failure is that it never ends.
+    thread::spawn(move || {
+        let size = 32 << 20;
+        let disk = disk(size, 3);
+        let mut volume = open(&disk);
+        let blocks = size / 4096;
+        let queue = |volume: &mut Volume, round: u64| {
+            for block in 0..blocks {
+                // Far apart from each other, so that no segment empties by itself.
+                let offset = block * (1571 + 1440 * round) % blocks * 4096;
+                let buf = Buf::copy_of(&[2; 4096]);
+                let kind = RequestKind::Write { offset, buf, fua: false };
+                volume.queue(Request { tag: block, kind });
+            }
+        };
+        for round in 0..4 {
+            queue(&mut volume, round);
+            finish(&mut volume, blocks as usize);
+        }
+        queue(&mut volume, 4);
+        volume.close().unwrap();
+        let mut volume = open(&disk);
+        assert!(read(&mut volume, 0, size as usize).iter().all(|byte| *byte == 2));
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("it was closed in time");
 }
 
 #[test]

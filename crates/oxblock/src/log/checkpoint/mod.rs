@@ -94,7 +94,7 @@ impl Lane {
         self.point.wanted = true;
     }
 
-    /// The volume is being closed: cleaning comes to its end.
+    /// The volume is being closed: cleaning comes to its end with the writes that are under way.
     pub fn begin_close(&mut self) {
         self.point.closing = true;
     }

@@ -116,8 +116,8 @@ impl Lane {
         if self.geometry.read_only || self.latched.is_some() || !self.begun() {
             return false;
         }
-        if self.is_closing() {
-            // What is collected and not sent stays where it is.
+        if self.is_closing() && self.writes.open() == 0 {
+            // Nobody waits for space any more. What is collected and not sent stays where it is.
             return false;
         }
         let mut any = self.settle_walked();
