@@ -201,7 +201,7 @@ fn a_device_that_is_in_use_is_left_alone() {
 }
 
 #[test]
-fn one_core_shows_every_side_and_says_that_there_is_no_worker() {
+fn one_core_shows_every_side_and_says_that_workers_share_it() {
     let folder = tempfile::tempdir().unwrap();
     // What a thread starts inherits its cores.
     let all = sched_getaffinity(None).unwrap();
@@ -216,7 +216,10 @@ fn one_core_shows_every_side_and_says_that_there_is_no_worker() {
     check_tables(submit);
     assert!(columns(&submit["tables"][0]).contains(&"offload"));
     let notes = submit["notes"].as_array().unwrap();
-    assert!(notes.iter().any(|note| note.as_str().unwrap().contains("no worker")), "{notes:?}");
+    assert!(
+        notes.iter().any(|note| note.as_str().unwrap().contains("workers share it")),
+        "{notes:?}"
+    );
 }
 
 #[test]

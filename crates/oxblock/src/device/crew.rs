@@ -102,7 +102,7 @@ impl Crew {
 
     /// True while a worker looks for tasks and has a core for them.
     pub(super) fn is_free(&self) -> bool {
-        !self.load.was_saturated() && self.is_awake()
+        !self.load.was_saturated() && !self.workers.is_crowded() && self.is_awake()
     }
 
     /// Wakes a worker if `cost` nanoseconds of work, in `tasks` tasks, are worth it; true when one is awake and has a core
@@ -120,7 +120,7 @@ impl Crew {
         if late && (self.stream.note(cost, now) || large) {
             self.workers.wake();
         }
-        self.is_awake()
+        self.is_free()
     }
 
     /// Offers a task.
@@ -128,14 +128,16 @@ impl Crew {
         self.workers.offer(task, claim);
     }
 
-    /// Has a job done: by a worker, whatever that costs, where it is to be handed over; by whoever comes first where that
-    /// pays; else here. Where there is nobody to take it, it is run here too: nothing may be left behind for a wait that
-    /// others do without the queue.
+    /// Has a job done: by a worker, whatever that costs, where it is to be handed over, though of a backlog the issuer takes
+    /// its share rather than wait; by whoever comes first where that pays; else here. Where there is no thread to take it, it is run here too: nothing may be left behind for a wait
+    /// that others do without the queue.
     pub(super) fn run(&mut self, job: Job, ready: &mut impl Extend<Done>) {
         if job.handed_over {
-            self.workers.offer(Task::Job(job), Claim::Worker);
+            let backlog = job.cost >= WORTH && self.workers.waiting() > 0;
+            let claim = if backlog { Claim::Anybody } else { Claim::Worker };
+            self.workers.offer(Task::Job(job), claim);
             if !self.is_awake() || self.workers.waiting() > 1 {
-                self.workers.wake();
+                self.workers.summon();
             }
         } else if self.rouse(job.cost, 2) {
             self.workers.offer(Task::Job(job), Claim::Anybody);
@@ -196,7 +198,8 @@ impl Crew {
         if self.workers.spin(limit.min(PATIENCE)) {
             return true;
         }
-        if limit > PATIENCE {
+        // A crowded worker runs as soon as the issuer blocks.
+        if limit > PATIENCE && !self.workers.is_crowded() {
             self.reclaim(ready);
         }
         !ready.is_empty()

@@ -109,7 +109,7 @@ pub struct Job {
     pub work: Box<dyn Work>,
     /// About how long it takes one core, in nanoseconds.
     pub cost: u64,
-    /// A worker must do it, whatever the hand-off costs, if there is one at all; otherwise whoever comes first.
+    /// A worker must do it, whatever the hand-off costs, if a thread is to be had; otherwise whoever comes first.
     pub handed_over: bool,
 }
 

@@ -7,7 +7,10 @@
 //!
 //! A worker that finds nothing to do spins for a while and then sleeps. A spinning worker takes up a job within a
 //! fraction of a microsecond; waking a sleeping one takes up to 50 us on virtual machines, so offers alone do not wake
-//! it: [`Workers::wake`] does, and the issuer decides when that pays.
+//! it: [`Workers::wake`] does, and the issuer decides when that pays. It wakes nobody where there is one core only.
+//!
+//! What must be handed over is, even there ([`Workers::summon`]): the worker is **crowded** then, shares the issuer's
+//! core, and neither of the two spins while the other could run.
 //!
 //! Invariants: a job is in a deque, with a worker, in `finished`, or with the issuer, and nowhere twice. A job that was
 //! offered while [`Workers::is_awake`] said yes *afterwards* is taken up without any further call. Dropping [`Workers`]
@@ -37,6 +40,9 @@ const TURNS: u32 = 64;
 /// Time from which whoever spins lets others have the core in between, in case the one it waits for is among them.
 const POLITE: Duration = Duration::from_micros(20);
 
+/// Time between two looks at the cores that there are, each of which reads files.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// The most threads, however many cores there are: one issuer does not make work for more.
 const THREADS_MAX: usize = 4;
 
@@ -57,6 +63,9 @@ pub(crate) struct Workers<J, D> {
     threads: Vec<JoinHandle<()>>,
     /// Jobs offered that have neither been taken back nor reaped.
     out: usize,
+    /// Cores that the issuer may use, and when that was found out.
+    cores: usize,
+    looked: Option<Instant>,
 }
 
 struct Shared<J, D> {
@@ -66,6 +75,8 @@ struct Shared<J, D> {
     /// Workers that look for jobs.
     awake: AtomicUsize,
     closing: AtomicBool,
+    /// Workers have no core but the issuer's.
+    crowded: AtomicBool,
     /// The issuer is about to block and wants to be told, or always does.
     listening: AtomicBool,
     always: AtomicBool,
@@ -87,12 +98,21 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
             finished: SegQueue::new(),
             awake: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
             listening: AtomicBool::new(false),
             always: AtomicBool::new(false),
             tell: Box::new(tell),
             run: Box::new(run),
         };
-        Self { theirs, anybodys, shared: Arc::new(shared), threads: Vec::new(), out: 0 }
+        Self {
+            theirs,
+            anybodys,
+            shared: Arc::new(shared),
+            threads: Vec::new(),
+            out: 0,
+            cores: 1,
+            looked: None,
+        }
     }
 
     /// True while a worker looks for jobs, so that an offer is taken up at once.
@@ -102,12 +122,39 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
         self.shared.awake.load(Ordering::Relaxed) > 0
     }
 
+    /// True while workers share the issuer's core, as there is no other.
+    pub fn is_crowded(&self) -> bool {
+        self.shared.crowded.load(Ordering::Relaxed)
+    }
+
     /// Wakes a worker if there is a core for it; costs the issuer a system call.
     pub fn wake(&mut self) {
-        // Asked each time: it follows the affinity of the calling thread. One core is the issuer's.
-        let most = (cores() - 1).min(THREADS_MAX);
+        // One core is the issuer's.
+        let most = self.look_at_cores() - 1;
+        self.wake_of(most);
+    }
+
+    /// The same, and where there is no core for it, one worker on the issuer's own.
+    pub fn summon(&mut self) {
+        let most = (self.look_at_cores() - 1).max(1);
+        self.wake_of(most);
+    }
+
+    /// Cores that the issuer may use, at least 1. They follow its affinity, with a short delay.
+    fn look_at_cores(&mut self) -> usize {
+        let now = Instant::now();
+        if self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK) {
+            self.looked = Some(now);
+            self.cores = cores();
+            self.shared.crowded.store(self.cores == 1, Ordering::Relaxed);
+        }
+        self.cores
+    }
+
+    /// Wakes one more worker if fewer than `most` are awake.
+    fn wake_of(&mut self, most: usize) {
         let awake = self.shared.awake.load(Ordering::SeqCst);
-        if awake >= most {
+        if awake >= most.min(THREADS_MAX) {
             return;
         }
         // Counted here, so that it counts as awake from now on; whoever wakes for nothing goes back to sleep.
@@ -177,8 +224,12 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
         done.len() - before
     }
 
-    /// Spins until something can be reaped or `limit` has passed; true when something can.
+    /// Spins until something can be reaped or `limit` has passed; true when something can. Not on a crowded core, where
+    /// nothing comes of it.
     pub fn spin(&self, limit: Duration) -> bool {
+        if self.is_crowded() {
+            return self.has_finished();
+        }
         let begin = Instant::now();
         loop {
             for _ in 0..TURNS {
@@ -245,7 +296,7 @@ impl<J, D> Shared<J, D> {
                     turns += 1;
                     if turns % TURNS == 0 {
                         match idle.elapsed() {
-                            spun if spun >= SPIN => {
+                            spun if spun >= SPIN || self.crowded.load(Ordering::Relaxed) => {
                                 self.sleep();
                                 idle = Instant::now();
                             }
@@ -261,7 +312,10 @@ impl<J, D> Shared<J, D> {
     fn finish(&self, done: D) {
         self.finished.push(done);
         fence(Ordering::SeqCst);
-        if self.listening.load(Ordering::Relaxed) || self.always.load(Ordering::Relaxed) {
+        // Once is enough for whoever listens: it reaps all there is.
+        let first =
+            self.listening.load(Ordering::Relaxed) && self.listening.swap(false, Ordering::Relaxed);
+        if first || self.always.load(Ordering::Relaxed) {
             (self.tell)();
         }
     }

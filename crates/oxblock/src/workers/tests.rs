@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 use super::{Claim, Workers};
 
 /// A worker that squares, and counts what it ran.
@@ -117,6 +119,38 @@ fn what_is_the_workers_is_not_taken_but_reclaimed() {
     workers.offer(2, Claim::Anybody);
     assert_eq!((workers.take(), workers.take()), (Some(2), None));
     assert_eq!((workers.reclaim(), workers.out()), (Some(1), 0));
+}
+
+#[test]
+fn on_one_core_a_summoned_worker_runs_what_is_handed_over_while_the_issuer_blocks() {
+    let all = sched_getaffinity(None).unwrap();
+    let first = (0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
+    let mut one = CpuSet::new();
+    one.set(first);
+    // This thread's, and that of what it starts.
+    sched_setaffinity(None, &one).unwrap();
+    let (told, hears) = std::sync::mpsc::channel();
+    let tell = move || told.send(()).unwrap_or_default();
+    let here = std::thread::current().id();
+    let mut workers = Workers::new(tell, move |job: u64| {
+        assert_ne!(std::thread::current().id(), here);
+        job
+    });
+    workers.wake();
+    assert!(!workers.is_awake() && workers.is_crowded(), "there is no core for it");
+    let mut done = Vec::new();
+    for round in 0..1000_u64 {
+        workers.offer(round, Claim::Worker);
+        workers.summon();
+        assert!(!workers.spin(Duration::MAX) || workers.has_finished(), "it does not spin");
+        while workers.listen() {
+            hears.recv_timeout(Duration::from_secs(10)).unwrap();
+        }
+        workers.unlisten();
+        workers.reap(&mut done);
+    }
+    sched_setaffinity(None, &all).unwrap();
+    assert_eq!(done, (0..1000).collect::<Vec<_>>());
 }
 
 #[test]

@@ -145,9 +145,10 @@ impl Stage {
         &self.raw
     }
 
-    /// Sees to it that the volume is there, and filled where that is wanted.
+    /// Sees to it that the volume is there, and filled where that is wanted. What writes begins on a new one: cleaning up
+    /// behind the run before would count against it.
     fn prepare(&mut self, csum: CsumKind, filled: bool) -> Result<()> {
-        if self.holds.is_none_or(|(kind, _)| kind != csum) {
+        if !filled || self.holds.is_none_or(|(kind, _)| kind != csum) {
             self.create(csum, true)?;
         }
         if filled && self.holds != Some((csum, true)) {

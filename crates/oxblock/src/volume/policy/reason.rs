@@ -171,9 +171,9 @@ impl Facts {
         format!("a hand-off costs {}, a wake-up {}", time(hand_off_ns), time(wake_ns))
     }
 
-    /// What is to be added to a policy that needs another core.
+    /// What is to be added to a policy that hands over, whatever that costs.
     fn if_alone(&self) -> String {
-        if self.cores < 2 { format!("; {ONE_CORE}") } else { String::new() }
+        if self.cores < 2 { format!("; {CROWDED}") } else { String::new() }
     }
 
     /// What one bio carries; without a limit, as much as any request has.
@@ -198,6 +198,8 @@ enum Pays {
 const FAST: &str = "a checksum of 4 GB/s and more is never shared";
 
 const ONE_CORE: &str = "with one core there is nobody to hand over to";
+
+const CROWDED: &str = "with one core the worker shares it";
 
 /// Nanoseconds as `0.4 us`, `52 us` or `1.2 ms`.
 fn time(ns: u64) -> String {

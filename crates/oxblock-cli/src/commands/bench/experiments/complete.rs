@@ -4,7 +4,7 @@ use anyhow::Result;
 use oxblock::csum::CsumKind;
 use rustix::thread::sched_getaffinity;
 
-use super::{Layout, clients, cores, no_worker_note, nothing_then, policy};
+use super::{Layout, clients, cores, crowded_note, nothing_then, policy};
 use crate::commands::bench::lab::{Grid, Lab, Point, Side};
 use crate::commands::bench::model::{Cell, Chart, ChartKind, Column, Experiment, Table, Unit};
 
@@ -50,13 +50,13 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
     tables.push(clients::table(lab)?);
     let mut notes = vec![
         "Then: fast NVMe, XFS overwrites, one core.".to_owned(),
-        "On one core the loop is pinned, and no worker has a core to run on: what the side 'worker' hands over comes back to \
-         the issuer. The kernel's workers of the original shared the core. 'All cores' is the same job without the pin. The \
-         column 'by worker' says which share of the operations 'auto' handed over."
+        "On one core the loop is pinned, and its worker shares the core with it, as the kernel's workers did in the original. \
+         'All cores' is the same job without the pin: the worker has a core of its own and waits awake. The column 'by worker' \
+         says which share of the operations 'auto' handed over."
             .to_owned(),
         "The original runs for 10 s a depth; the job says for how long here.".to_owned(),
     ];
-    no_worker_note(&mut notes);
+    crowded_note(&mut notes);
     Ok(Experiment {
         name: "complete",
         question: "When a device operation is back, should its issuer finish it, or a worker?",

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use oxblock::csum::CsumKind;
 
-use super::{no_worker_note, policy};
+use super::{crowded_note, policy};
 use crate::commands::bench::lab::{Figures, Lab, On, Point, Samples, Side, WINDOW};
 use crate::commands::bench::model::{
     Cell, Chart, ChartKind, Column, Experiment, Line, Series, Spread, Table, Unit,
@@ -56,7 +56,7 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
          a worker that spins for work counts as well."
             .to_owned(),
     ];
-    no_worker_note(&mut notes);
+    crowded_note(&mut notes);
     Ok(Experiment {
         name: "crc",
         question: "Is it worth handing a checksum to workers when the processor computes it by instructions?",

@@ -28,14 +28,10 @@ fn policy(text: &str) -> Result<Policy> {
     Ok(text.parse::<Policy>()?)
 }
 
-/// What is said where workers are compared and there is none.
-fn no_worker_note(notes: &mut Vec<String>) {
+/// What is said where workers are compared and have no core of their own.
+fn crowded_note(notes: &mut Vec<String>) {
     if cores() < 2 {
-        notes.push(
-            "There is one core, so there is no worker: what the sides 'offload' and 'worker' would give to one, the \
-             issuer does itself."
-                .into(),
-        );
+        notes.push("There is one core: workers share it with the issuer.".into());
     }
 }
 

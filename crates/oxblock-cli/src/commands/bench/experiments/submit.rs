@@ -3,7 +3,7 @@
 use anyhow::Result;
 use oxblock::csum::CsumKind;
 
-use super::{Layout, no_worker_note, nothing_then, policy};
+use super::{Layout, crowded_note, nothing_then, policy};
 use crate::commands::bench::lab::{Lab, Point, Side};
 use crate::commands::bench::model::{Chart, ChartKind, Experiment, Table, Unit};
 
@@ -79,7 +79,7 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
          says, over a smaller range, from its start again where need be."
             .to_owned(),
     ];
-    no_worker_note(&mut notes);
+    crowded_note(&mut notes);
     Ok(Experiment {
         name: "submit",
         question: "Should the issuer of a write compute its checksums, or hand them to workers?",
