@@ -209,6 +209,11 @@ pub trait IoQueue {
     /// Queues an operation. It starts with the next [`submit`](Self::submit), or earlier.
     fn push(&mut self, op: Op);
 
+    /// Whether `op`, were it pushed now, would start at once, without a [`submit`](Self::submit).
+    fn starts_at_once(&self, _op: &Op) -> bool {
+        false
+    }
+
     /// Has `job` done beside the issuer, or inside the next [`submit`](Self::submit), [`wait`](Self::wait) or this very
     /// call where that is faster. It ends in one `Done` like an operation, and always well.
     fn run(&mut self, job: Job);

@@ -60,9 +60,13 @@ impl IoQueue for ShareQueue {
         &self.targets.limits
     }
 
+    fn starts_at_once(&self, op: &Op) -> bool {
+        cost(op) >= WORTH && self.crew.is_free()
+    }
+
     fn push(&mut self, op: Op) {
-        if cost(&op) >= WORTH && self.crew.is_free() {
-            // At once, so that it is under way while the caller prepares the next one.
+        if self.starts_at_once(&op) {
+            // So that it is under way while the caller prepares the next one.
             self.offer(op);
         } else {
             self.pushed.push(op);

@@ -49,8 +49,12 @@ impl Traced {
 
     /// [`IoQueue::push`].
     pub fn push(&mut self, op: Op) {
+        let at_once = self.is_traced() && self.queue.starts_at_once(&op);
         if let Some((trace, now)) = self.trace() {
             trace.pushed(&op, now);
+            if at_once {
+                trace.submitted_last(now);
+            }
         }
         self.queue.push(op);
     }

@@ -241,13 +241,24 @@ impl Tracer {
     pub fn submitted(&mut self, now: u64) {
         let mut pushed = std::mem::take(&mut self.pushed);
         for tag in pushed.drain(..) {
-            // One that was started early may have ended already.
-            if let Some(bio) = self.bios.get(&tag) {
-                let number = bio.number;
-                self.enter_all(tag, Stage::Device, number, now);
-            }
+            self.started(tag, now);
         }
         self.pushed = pushed;
+    }
+
+    /// The operation that was pushed last went to its device with that.
+    pub fn submitted_last(&mut self, now: u64) {
+        if let Some(tag) = self.pushed.pop() {
+            self.started(tag, now);
+        }
+    }
+
+    fn started(&mut self, tag: u64, now: u64) {
+        // One that was started early may have ended already.
+        if let Some(bio) = self.bios.get(&tag) {
+            let number = bio.number;
+            self.enter_all(tag, Stage::Device, number, now);
+        }
     }
 
     /// An operation has been reaped.

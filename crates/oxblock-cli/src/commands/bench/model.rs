@@ -147,6 +147,17 @@ pub enum Cell {
     Spread(Spread),
 }
 
+impl Cell {
+    /// The figure, or the middle of several.
+    fn figure(&self) -> Option<f64> {
+        match self {
+            Self::Value(value) => Some(*value),
+            Self::Spread(spread) => Some(spread.median),
+            Self::Empty | Self::Text(_) => None,
+        }
+    }
+}
+
 impl From<Option<Spread>> for Cell {
     fn from(spread: Option<Spread>) -> Self {
         spread.map_or(Self::Empty, Self::Spread)
@@ -227,6 +238,28 @@ impl Table {
         }
     }
 
+    /// Adds a column: what `auto` reaches of the best of the other policies, which `sides` names, in percent.
+    pub fn compare_auto(&mut self, sides: &[&str]) {
+        let Some(auto) = self.columns.iter().position(|column| column.name == "auto") else {
+            return;
+        };
+        let group = self.columns.get(auto).map_or("", |column| column.group);
+        let others: Vec<usize> = self
+            .of_group(group)
+            .filter(|index| {
+                let column = self.columns.get(*index);
+                *index != auto && column.is_some_and(|column| sides.contains(&&*column.name))
+            })
+            .collect();
+        for row in &mut self.rows {
+            let figure = |index: usize| row.get(index).and_then(Cell::figure);
+            let best = others.iter().filter_map(|index| figure(*index)).reduce(f64::max);
+            let share = figure(auto).zip(best.filter(|best| *best > 0.0));
+            row.push(share.map_or(Cell::Empty, |(auto, best)| Cell::Value(auto / best * 100.0)));
+        }
+        self.columns.push(Column::new("auto", "of the best", Unit::Percent));
+    }
+
     /// Columns of `group` by index.
     pub fn of_group<'t>(&'t self, group: &'t str) -> impl Iterator<Item = usize> + 't {
         let columns = self.columns.iter().enumerate();
@@ -243,6 +276,26 @@ mod tests {
         let spread = Spread::of([3.0, 1.0, 2.0]).unwrap();
         assert_eq!(spread, Spread { median: 2.0, min: 1.0, max: 3.0 });
         assert_eq!(Spread::of([]), None);
+    }
+
+    #[test]
+    fn auto_is_compared_with_the_best_of_its_group_by_name() {
+        let spread = |median| Cell::Spread(Spread { median, min: 0.0, max: 9e9 });
+        let mut table = Table {
+            title: String::new(),
+            columns: [("", "bs"), ("then", "a"), ("now", "a"), ("now", "b"), ("now", "auto")]
+                .map(|(group, name)| Column::new(group, name, Unit::Iops))
+                .into(),
+            rows: vec![
+                vec![Cell::from("4k"), Cell::Value(9.0), spread(2.0), spread(4.0), spread(3.0)],
+                vec![Cell::from("8k"), Cell::Value(9.0), Cell::Empty, Cell::Empty, spread(3.0)],
+            ],
+            charts: Vec::new(),
+        };
+        table.compare_auto(&["a", "b", "auto"]);
+        let last: Vec<&Cell> = table.rows.iter().filter_map(|row| row.last()).collect();
+        assert_eq!(last, [&Cell::Value(75.0), &Cell::Empty]);
+        assert_eq!(table.columns.len(), 6);
     }
 
     #[test]

@@ -64,16 +64,15 @@ impl Facts {
             },
             SubmitPolicy::Inline => format!("checksum: inline (as set; {speed}; {costs})"),
             SubmitPolicy::Offload => {
-                format!("checksum: workers (as set; {speed}; {costs}{})", self.if_alone())
+                format!("checksum: workers (as set; {speed}; {costs})")
             }
             SubmitPolicy::Rules if self.costs.is_fast() => {
                 format!("checksum: inline (by the rules, which never offload a fast one; {speed})")
             }
             SubmitPolicy::Rules => format!(
                 "checksum: workers for writes from {} on and for split ones, inline for durable ones (by the rules; \
-                 {speed}, which is not fast; {costs}{})",
-                size(STRIPE_BYTES),
-                self.if_alone()
+                 {speed}, which is not fast; {costs})",
+                size(STRIPE_BYTES)
             ),
         }
     }
@@ -96,10 +95,9 @@ impl Facts {
                 ),
             },
             CompletePolicy::Issuer => format!("completion: issuer (as set; {speed}; {costs})"),
-            CompletePolicy::Worker => format!(
-                "completion: worker (as set; every operation is handed over; {costs}{})",
-                self.if_alone()
-            ),
+            CompletePolicy::Worker => {
+                format!("completion: worker (as set; every operation is handed over; {costs})")
+            }
         }
     }
 
@@ -167,13 +165,11 @@ impl Facts {
     }
 
     fn hand_off(&self) -> String {
+        if self.cores < 2 {
+            return CROWDED.into();
+        }
         let Costs { hand_off_ns, wake_ns, .. } = self.costs;
         format!("a hand-off costs {}, a wake-up {}", time(hand_off_ns), time(wake_ns))
-    }
-
-    /// What is to be added to a policy that hands over, whatever that costs.
-    fn if_alone(&self) -> String {
-        if self.cores < 2 { format!("; {CROWDED}") } else { String::new() }
     }
 
     /// What one bio carries; without a limit, as much as any request has.
@@ -199,7 +195,7 @@ const FAST: &str = "a checksum of 4 GB/s and more is never shared";
 
 const ONE_CORE: &str = "with one core there is nobody to hand over to";
 
-const CROWDED: &str = "with one core the worker shares it";
+const CROWDED: &str = "with one core a worker shares it";
 
 /// Nanoseconds as `0.4 us`, `52 us` or `1.2 ms`.
 fn time(ns: u64) -> String {
@@ -250,6 +246,7 @@ mod tests {
         let crc = "crc32c runs at 43.1 GB/s here";
         let sha = "sha256 runs at 1.6 GB/s here";
         let alone = "with one core there is nobody to hand over to";
+        let shared = "with one core a worker shares it";
         let table = [
             (QUICK(2), "auto", format!("checksum: inline ({crc}; {costs}; {FAST})")),
             (QUICK(1), "auto", format!("checksum: inline ({crc}; {alone})")),
@@ -262,13 +259,13 @@ mod tests {
             ),
             (SLOW(1), "auto", format!("checksum: inline ({sha}; {alone})")),
             (QUICK(2), "inline", format!("checksum: inline (as set; {crc}; {costs})")),
-            (QUICK(1), "inline", format!("checksum: inline (as set; {crc}; {costs})")),
+            (QUICK(1), "inline", format!("checksum: inline (as set; {crc}; {shared})")),
             (SLOW(2), "inline", format!("checksum: inline (as set; {sha}; {costs})")),
-            (SLOW(1), "inline", format!("checksum: inline (as set; {sha}; {costs})")),
+            (SLOW(1), "inline", format!("checksum: inline (as set; {sha}; {shared})")),
             (QUICK(2), "offload", format!("checksum: workers (as set; {crc}; {costs})")),
-            (QUICK(1), "offload", format!("checksum: workers (as set; {crc}; {costs}; {alone})")),
+            (QUICK(1), "offload", format!("checksum: workers (as set; {crc}; {shared})")),
             (SLOW(2), "offload", format!("checksum: workers (as set; {sha}; {costs})")),
-            (SLOW(1), "offload", format!("checksum: workers (as set; {sha}; {costs}; {alone})")),
+            (SLOW(1), "offload", format!("checksum: workers (as set; {sha}; {shared})")),
             (
                 QUICK(2),
                 "rules",
@@ -290,7 +287,7 @@ mod tests {
                 SLOW(1),
                 "rules",
                 format!(
-                    "checksum: workers for writes from 64 KiB on and for split ones, inline for durable ones (by the rules; {sha}, which is not fast; {costs}; {alone})"
+                    "checksum: workers for writes from 64 KiB on and for split ones, inline for durable ones (by the rules; {sha}, which is not fast; {shared})"
                 ),
             ),
         ];
@@ -305,6 +302,7 @@ mod tests {
         let crc = "crc32c runs at 43.1 GB/s here";
         let sha = "sha256 runs at 1.6 GB/s here";
         let alone = "with one core there is nobody to hand over to";
+        let shared = "with one core a worker shares it";
         let table = [
             (QUICK(2), "auto", format!("completion: issuer ({crc}; {costs}; {FAST})")),
             (
@@ -317,7 +315,7 @@ mod tests {
             (QUICK(1), "auto", format!("completion: issuer ({alone})")),
             (SLOW(1), "auto", format!("completion: issuer ({alone})")),
             (QUICK(2), "issuer", format!("completion: issuer (as set; {crc}; {costs})")),
-            (SLOW(1), "issuer", format!("completion: issuer (as set; {sha}; {costs})")),
+            (SLOW(1), "issuer", format!("completion: issuer (as set; {sha}; {shared})")),
             (
                 QUICK(2),
                 "worker",
@@ -331,9 +329,7 @@ mod tests {
             (
                 SLOW(1),
                 "worker",
-                format!(
-                    "completion: worker (as set; every operation is handed over; {costs}; {alone})"
-                ),
+                format!("completion: worker (as set; every operation is handed over; {shared})"),
             ),
         ];
         for (facts, policy, expected) in table {

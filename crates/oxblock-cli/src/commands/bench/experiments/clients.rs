@@ -58,7 +58,9 @@ pub fn table(lab: &mut Lab) -> Result<Table> {
         x_label: "client threads".into(),
         columns: (1..=SIDES.len()).collect(),
     };
-    Ok(Table { title, columns, rows, charts: vec![chart] })
+    let mut table = Table { title, columns, rows, charts: vec![chart] };
+    table.compare_auto(&SIDES);
+    Ok(table)
 }
 
 /// Reads a second.

@@ -133,6 +133,7 @@ fn table(
     }
     let now = table.of_group("now").chain(table.of_group("device")).collect();
     table.charts.push(chart(format!("Now: {title}"), now));
+    table.compare_auto(&SIDES);
     if compared {
         gain(&mut table, "then", |row| {
             let pair = then(row);

@@ -145,7 +145,9 @@ fn across(title: &str, list: &[(&str, CsumKind, &str)], samples: &[(&Side, Sampl
         columns: (1..columns.len()).collect(),
     };
     let title = format!("{title}, side by side");
-    Table { title, rows: rows.collect(), columns, charts: vec![chart] }
+    let mut table = Table { title, rows: rows.collect(), columns, charts: vec![chart] };
+    table.compare_auto(&SIDES);
+    table
 }
 
 /// Throughput over time, of the middle run of every side.

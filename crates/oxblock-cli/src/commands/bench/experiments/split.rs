@@ -65,7 +65,9 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
         columns: (1..=sides.len()).collect(),
     };
     let title = format!("Reads of {} each", human(request));
-    let mut tables = vec![Table { title, columns, rows, charts: vec![chart] }];
+    let mut table = Table { title, columns, rows, charts: vec![chart] };
+    table.compare_auto(&["no limit", "1 MiB limit"]);
+    let mut tables = vec![table];
     tables.extend(delays(lab, &sides, request)?);
     let mut notes = Vec::new();
     if (request, size) != (REQUEST, FILE) {

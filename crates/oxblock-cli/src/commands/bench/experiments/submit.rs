@@ -55,6 +55,7 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
             layout((columns, &rate))
                 .table(format!("Bandwidth, {title}"), Unit::Bandwidth, |run| run.bandwidth);
         bandwidth.charts = charts(&bandwidth, title, tables.is_empty());
+        bandwidth.compare_auto(&SIDES);
         tables.push(bandwidth);
         tables.push(layout((columns, &operations)).table(
             format!("Operations a second, {title}"),
