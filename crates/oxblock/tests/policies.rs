@@ -145,10 +145,11 @@ fn flip(path: &Path, needle: &[u8]) {
 
 #[test]
 fn clients_verify_what_they_read_and_find_damage() {
-    for complete in CompletePolicy::ALL {
+    let csums = [CsumKind::Crc32c, CsumKind::Sha256];
+    for (complete, csum) in CompletePolicy::ALL.into_iter().flat_map(|c| csums.map(|s| (c, s))) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("volume");
-        let options = CreateOptions { size: Some(16 << 20), ..CreateOptions::default() };
+        let options = CreateOptions { size: Some(16 << 20), csum, ..CreateOptions::default() };
         create(std::slice::from_ref(&path), &options, &mut |_, _| ()).unwrap();
         let options = OpenOptions {
             policy: Policy { complete, ..Policy::default() },
@@ -161,7 +162,11 @@ fn clients_verify_what_they_read_and_find_damage() {
         let back = handle.read_at(1 << 20, Buf::new(64 << 10)).unwrap();
         assert!(back[..] == data[..]);
         let counters = handle.counters().unwrap();
-        assert_eq!(counters.client_ends > 0, complete != CompletePolicy::Worker, "{complete}");
+        assert_eq!(
+            counters.client_ends > 0,
+            complete != CompletePolicy::Worker,
+            "{complete} {csum}"
+        );
         handle.close().unwrap();
 
         flip(&path, &data[5 * 4096..6 * 4096]);

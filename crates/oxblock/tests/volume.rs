@@ -9,13 +9,18 @@ mod run;
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use oxblock::device::DeviceCall;
 use oxblock::device::sim::{Rng, SimDisk};
-use oxblock::{Buf, OpenOptions, Request, RequestKind, Volume};
+use oxblock::volume::create;
+use oxblock::{Buf, CreateOptions, ErrorKind, OpenOptions, Request, RequestKind, Volume};
 
 use disk::disk;
 use run::{finish, run};
+
+/// Bytes over which a few blocks lie far apart in the map.
+const SPREAD: u64 = 4 << 30;
 
 fn open(disk: &SimDisk) -> Volume {
     Volume::open_on(Box::new(disk.queue()), &OpenOptions::default()).unwrap()
@@ -165,6 +170,45 @@ fn closing_a_full_volume_finishes_what_is_queued() {
         tell.send(()).unwrap();
     });
     told.recv_timeout(Duration::from_secs(60)).expect("it was closed in time");
+}
+
+/// `submit` starts what was queued; what that leads to must start without another.
+#[test]
+fn a_volume_that_is_only_polled_gets_on() {
+    for device_call in [DeviceCall::Auto, DeviceCall::Ring, DeviceCall::Inline, DeviceCall::Threads]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = [folder.path().join("volume")];
+        let options = CreateOptions { size: Some(SPREAD), ..CreateOptions::default() };
+        create(&paths, &options, &mut |_, _| {}).unwrap();
+        let options = OpenOptions { device_call, ..OpenOptions::default() };
+        let mut volume = match Volume::open(&paths, &options) {
+            Ok(volume) => volume,
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                println!("skipped {device_call:?}: {error}");
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        for part in 0..16 {
+            write(&mut volume, SPREAD / 16 * part, &[9; 8192]);
+        }
+        volume.close().unwrap();
+        // Nothing is in memory now: each read needs a node, and then another.
+        let mut volume = Volume::open(&paths, &options).unwrap();
+        for part in 0..16 {
+            let kind = RequestKind::Read { offset: SPREAD / 16 * part, buf: Buf::new(8192) };
+            volume.queue(Request { tag: 1, kind });
+            volume.submit();
+            let (mut done, begin) = (Vec::new(), Instant::now());
+            while volume.poll(&mut done) == 0 {
+                assert!(begin.elapsed() < Duration::from_secs(10), "{device_call:?} is stuck");
+                thread::yield_now();
+            }
+            assert!(done[0].buf.as_ref().unwrap().iter().all(|byte| *byte == 9));
+        }
+        volume.close().unwrap();
+    }
 }
 
 #[test]

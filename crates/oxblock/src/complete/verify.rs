@@ -94,6 +94,11 @@ impl Lane {
         let failed = done.result.is_err();
         let cleared = self.count_cleared(&self.read_facts(&bio, failed)).is_some();
         let policy = self.placement.complete();
+        if policy != CompletePolicy::Worker && !cleared && self.leave_to_client(&bio) {
+            self.counters.client_ends += 1;
+            self.bio_done(bio, done.bufs, false, &[]);
+            return;
+        }
         let to_worker = match policy {
             CompletePolicy::Issuer => false,
             CompletePolicy::Worker => true,
@@ -106,11 +111,6 @@ impl Lane {
             let work = EndWork::Read { csum, bio, bufs: done.bufs, bad: Vec::new() };
             let handed_over = policy == CompletePolicy::Worker;
             self.run_job(Class::End, Box::new(work), cost, handed_over);
-            return;
-        }
-        if !cleared && self.leave_to_client(&bio) {
-            self.counters.client_ends += 1;
-            self.bio_done(bio, done.bufs, false, &[]);
             return;
         }
         self.counters.issuer_ends += 1;

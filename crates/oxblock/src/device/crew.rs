@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::target::{Targets, now_ns};
@@ -70,6 +71,8 @@ pub(super) struct Crew {
     load: Load,
     targets: Targets,
     event: Event,
+    /// The event was signalled and not cleared since.
+    told: Arc<AtomicBool>,
 }
 
 impl Crew {
@@ -80,8 +83,14 @@ impl Crew {
     pub(super) fn new(targets: Targets) -> io::Result<Self> {
         let event = Event::new()?;
         let (signal, on) = (event.clone(), targets.clone());
-        let workers = Workers::new(move || signal.signal(), move |task: Task| task.run(&on));
-        Ok(Self { workers, stream: Stream::default(), load: Load::new(), targets, event })
+        let told = Arc::new(AtomicBool::new(false));
+        let tells = Arc::clone(&told);
+        let tell = move || {
+            signal.signal();
+            tells.store(true, Ordering::SeqCst);
+        };
+        let workers = Workers::new(tell, move |task: Task| task.run(&on));
+        Ok(Self { workers, stream: Stream::default(), load: Load::new(), targets, event, told })
     }
 
     /// Polls readable when tasks may have finished, for whoever [blocks](Self::block) by it.
@@ -123,8 +132,9 @@ impl Crew {
         self.is_free()
     }
 
-    /// Offers a task.
+    /// Offers a task, and sees to it that the next one is only if there is still a core for it.
     pub(super) fn offer(&mut self, task: Task, claim: Claim) {
+        self.load.is_saturated(now_ns());
         self.workers.offer(task, claim);
     }
 
@@ -173,12 +183,14 @@ impl Crew {
 
     /// Moves what is finished to `done`.
     pub(super) fn reap(&mut self, done: &mut Vec<Done>) -> usize {
+        // Before looking, so that what ends meanwhile is told of again. A task may have been reaped before its end was
+        // told, so also when nothing is out: else whoever waits by the event would find it readable for ever.
+        if self.told.load(Ordering::Relaxed) {
+            self.told.store(false, Ordering::SeqCst);
+            self.event.clear();
+        }
         if self.workers.out() == 0 || !self.workers.has_finished() {
             return 0;
-        }
-        if self.workers.tells_always() {
-            // Before looking, so that what ends meanwhile is told of again.
-            self.event.clear();
         }
         self.workers.reap(done)
     }
@@ -211,6 +223,5 @@ impl Crew {
             block();
         }
         self.workers.unlisten();
-        self.event.clear();
     }
 }

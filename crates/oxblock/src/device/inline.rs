@@ -63,6 +63,10 @@ impl IoQueue for InlineQueue {
         true
     }
 
+    fn has_workers(&self) -> bool {
+        false
+    }
+
     fn describe(&self) -> String {
         format!("inline system calls in the issuer's context ({})", self.targets.paces())
     }

@@ -109,7 +109,8 @@ pub struct Job {
     pub work: Box<dyn Work>,
     /// About how long it takes one core, in nanoseconds.
     pub cost: u64,
-    /// A worker must do it, whatever the hand-off costs, if a thread is to be had; otherwise whoever comes first.
+    /// It is for a worker, whatever the hand-off costs; the issuer does it where there is no thread for one, when the
+    /// workers do not get on with it, and out of a backlog. Otherwise it is for whoever comes first.
     pub handed_over: bool,
 }
 
@@ -250,6 +251,12 @@ pub trait IoQueue {
     /// issuer's work on one with the device's on the other. Where operations wait for a device, more in one is better.
     fn works_beside(&self) -> bool {
         false
+    }
+
+    /// There are workers for jobs, or there would be with a core to run on; without them [`run`](Self::run) does every job
+    /// here and now.
+    fn has_workers(&self) -> bool {
+        true
     }
 
     /// How operations reach the device, in one line for `info`, with the reason.

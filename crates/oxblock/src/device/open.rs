@@ -160,7 +160,7 @@ fn choose(
     notices: &mut Vec<String>,
 ) -> Result<Box<dyn IoQueue + Send>> {
     let threads = |targets| {
-        ThreadQueue::new(targets)
+        ThreadQueue::new(targets, options.sharing)
             .map_err(|error| Error::io("no thread can be started for I/O", error))
     };
     match options.call {

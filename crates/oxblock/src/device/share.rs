@@ -26,7 +26,8 @@ pub(super) struct ShareQueue {
     ready: Vec<Done>,
     /// Others may wait without the queue, so nothing may be left for [`IoQueue::wait`] to do.
     shared: bool,
-    /// Something is on offer that the issuer should run unless a worker takes it first.
+    /// Something is on offer: the issuer should run what is anybody's unless a worker takes it first, and all of it when
+    /// no worker is awake.
     helps: bool,
 }
 
@@ -45,7 +46,8 @@ impl ShareQueue {
 
     fn offer(&mut self, op: Op) {
         let reads = matches!(op.action, Action::Read(_));
-        self.helps |= self.shared || reads;
+        // Also for what is a worker's own: it may have fallen asleep before it could see it.
+        self.helps = true;
         self.crew.offer(Task::Op(op), if reads { Claim::Anybody } else { Claim::Worker });
     }
 }

@@ -1,4 +1,5 @@
-//! The thread queue: a pool of threads with plain system calls, for places where io_uring is forbidden.
+//! The thread queue: a pool of threads with plain system calls, for places where io_uring is forbidden. Jobs are a crew's,
+//! as on a ring.
 //!
 //! Invariants: an operation belongs to exactly one of `waiting`, a worker, or `finished`; the event descriptor is
 //! readable whenever `finished` is not empty; dropping the queue lets the workers finish everything submitted and joins
@@ -10,20 +11,29 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::crew::Task;
+use super::crew::Crew;
 use super::target::Targets;
-use super::{Done, Event, IoQueue, Job, Op, QueueLimits, Waiter};
+use super::{Done, Event, IoQueue, Job, Op, QueueLimits, Sharing, Waiter, sync, wait_for};
 
 /// The most threads: what keeps a disk busy. More are only started while all others are at work.
 const THREADS_MAX: usize = 16;
+
+/// How long a wait for a job keeps from looking at the operations.
+const JOB_SPIN: Duration = Duration::from_micros(20);
 
 /// A queue on a pool of threads.
 pub(super) struct ThreadQueue {
     pool: Arc<Pool>,
     workers: Vec<JoinHandle<()>>,
-    pushed: Vec<Task>,
-    in_flight: usize,
+    pushed: Vec<Op>,
+    /// Operations pushed and not reaped.
+    ops: usize,
+    crew: Crew,
+    /// Jobs that were done here.
+    ready: Vec<Done>,
     waiter: Waiter,
+    /// Others may wait without the queue, so nothing may be left for [`IoQueue::wait`] to do.
+    shared: bool,
 }
 
 /// What the queue shares with its workers.
@@ -36,7 +46,7 @@ struct Pool {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Task>,
+    waiting: VecDeque<Op>,
     finished: Vec<Done>,
     idle: usize,
     closing: bool,
@@ -47,16 +57,20 @@ impl ThreadQueue {
     ///
     /// # Errors
     /// When no event descriptor or no thread is to be had.
-    pub(super) fn new(targets: Targets) -> io::Result<Self> {
+    pub(super) fn new(targets: Targets, sharing: Sharing) -> io::Result<Self> {
         let event = Event::new()?;
-        let waiter = Waiter::new([Arc::clone(event.descriptor())])?;
+        let crew = Crew::new(targets.clone())?;
+        let waiter = Waiter::new([Arc::clone(event.descriptor()), crew.event()])?;
         let pool = Pool { targets, state: Mutex::default(), work: Condvar::new(), event };
         let mut queue = Self {
             pool: Arc::new(pool),
             workers: Vec::new(),
             pushed: Vec::new(),
-            in_flight: 0,
+            ops: 0,
+            crew,
+            ready: Vec::new(),
             waiter,
+            shared: sharing == Sharing::Shared,
         };
         // The first one now, so that there is always one.
         queue.start_worker()?;
@@ -81,9 +95,9 @@ impl Pool {
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(task) = state.waiting.pop_front() {
+            if let Some(op) = state.waiting.pop_front() {
                 drop(state);
-                let done = task.run(&self.targets);
+                let done = sync::run(&self.targets, op);
                 state = self.lock();
                 if state.finished.is_empty() {
                     // Under the lock, so that the descriptor always tells what `finished` holds.
@@ -107,16 +121,18 @@ impl IoQueue for ThreadQueue {
     }
 
     fn push(&mut self, op: Op) {
-        self.in_flight += 1;
-        self.pushed.push(Task::Op(op));
+        self.ops += 1;
+        self.pushed.push(op);
     }
 
     fn run(&mut self, job: Job) {
-        self.in_flight += 1;
-        self.pushed.push(Task::Job(job));
+        self.crew.run(job, &mut self.ready);
     }
 
     fn submit(&mut self) {
+        if self.shared && self.crew.out() > 0 {
+            self.crew.help(&mut self.ready);
+        }
         if self.pushed.is_empty() {
             return;
         }
@@ -144,23 +160,39 @@ impl IoQueue for ThreadQueue {
             self.pool.event.clear();
         }
         drop(state);
-        self.in_flight -= count;
-        count
+        self.ops -= count;
+        let here = self.ready.len();
+        done.append(&mut self.ready);
+        count + here + self.crew.reap(done)
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
         self.submit();
-        if self.in_flight > 0 {
-            self.waiter.wait(timeout);
+        if !self.ready.is_empty() || self.crew.has_finished() {
+            return;
+        }
+        if self.crew.out() == 0 {
+            if self.ops > 0 {
+                self.waiter.wait(timeout);
+            }
+            return;
+        }
+        // Not long while operations may end meanwhile.
+        let most = timeout.unwrap_or(Duration::MAX);
+        let limit = if self.ops > 0 { most.min(JOB_SPIN) } else { most };
+        if !self.crew.wait(limit, &mut self.ready) {
+            let (ops, jobs) = (Arc::clone(self.pool.event.descriptor()), self.crew.event());
+            self.crew.block(|| wait_for([&*ops, &*jobs], timeout));
         }
     }
 
     fn waiter(&self) -> Option<Waiter> {
+        self.crew.event_for_others();
         Some(self.waiter.clone())
     }
 
     fn in_flight(&self) -> usize {
-        self.in_flight
+        self.ops + self.ready.len() + self.crew.out()
     }
 
     fn describe(&self) -> String {

@@ -22,7 +22,8 @@ impl Lane {
         for _ in 0..ROUNDS {
             let reaped = self.reap();
             let stepped = self.step();
-            if stepped {
+            if reaped || stepped {
+                // What was reaped may have sent more too.
                 self.queue.submit();
             }
             if !(reaped || stepped) || !(self.done.is_empty() || self.out.is_empty()) {

@@ -112,7 +112,8 @@ impl Lane {
         // With a worker beside, half of what is open is under way while the other half is got ready.
         let share = if self.queue.works_beside() { self.writes.open() / 2 } else { usize::MAX };
         while entries.len() < limit && parts.len() < share.max(SHARE_MIN) {
-            let Some(Item::Data { write, block, mut buf, fua, atomic }) = self.pop_data() else {
+            let Some(Item::Data { write, block, mut buf, fua, atomic, rest }) = self.pop_data()
+            else {
                 break;
             };
             let blocks = buf.len() / BLOCK_SIZE;
@@ -128,20 +129,21 @@ impl Lane {
                     && !group
                     && (!atomic || self.may_open(STREAM_DATA));
                 if !cut {
-                    self.writes.incoming.push_front(Item::Data { write, block, buf, fua, atomic });
+                    let item = Item::Data { write, block, buf, fua, atomic, rest };
+                    self.writes.incoming.push_front(item);
                     break;
                 }
-                let rest = buf.split_off(room * BLOCK_SIZE);
+                let behind = buf.split_off(room * BLOCK_SIZE);
                 let next = block + room as u64;
-                let rest = Item::Data { write, block: next, buf: rest, fua, atomic };
-                self.writes.incoming.push_front(rest);
+                let item = Item::Data { write, block: next, buf: behind, fua, atomic, rest: true };
+                self.writes.incoming.push_front(item);
                 continues = atomic;
                 last = false;
             }
             leaves = leaves.saturating_sub(touched);
             let blocks = buf.len() / BLOCK_SIZE;
             entries.extend((block..).take(blocks).map(|id| Entry { id, csum: 0, aux: 0 }));
-            shares.push(Share { blocks, fua, cut: !last });
+            shares.push(Share { blocks, fua, cut: rest || !last });
             any_fua |= fua;
             self.writes.part_sent(write, self.log.next, last);
             parts.push(Part { write });

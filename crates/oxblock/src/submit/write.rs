@@ -53,6 +53,8 @@ pub(crate) enum Item {
         fua: bool,
         /// All of it or nothing after a crash.
         atomic: bool,
+        /// What is before it is in a record already.
+        rest: bool,
     },
     /// A range of blocks to trim or zero.
     Range { write: usize, kind: Kind, from: u64, end: u64, scan: Scan },
@@ -130,7 +132,7 @@ impl Lane {
         let write = self.writes.begin(owner, fua);
         // Unaligned requests of 1 MiB touch one block more.
         let atomic = buf.len() / BLOCK_SIZE <= crate::format::layout::MAX_RECORD_PAYLOAD + 1;
-        self.writes.incoming.push_back(Item::Data { write, block, buf, fua, atomic });
+        self.writes.incoming.push_back(Item::Data { write, block, buf, fua, atomic, rest: false });
     }
 
     /// Accepts a range of whole blocks to trim or zero.

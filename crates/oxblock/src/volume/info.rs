@@ -184,6 +184,7 @@ impl Volume {
             csum: superblock.csum,
             costs: self.lane.placement.force.costs,
             cores: cores(),
+            workers: self.lane.queue.has_workers(),
             io_opt: limits.io_opt,
             bio_max_bytes: limits.bio_max_bytes,
         }

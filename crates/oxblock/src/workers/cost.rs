@@ -24,7 +24,7 @@ pub struct HandOff {
     pub woken: u64,
 }
 
-/// Used where there is no second core to measure on; nothing is handed over there.
+/// Where no thread is to be had, or none of its jobs ended in time.
 const UNKNOWN: HandOff = HandOff { awake: 500, woken: 50_000 };
 
 /// The costs here.
@@ -36,7 +36,7 @@ pub fn hand_off() -> HandOff {
 fn measure() -> HandOff {
     let mut workers = Workers::new(|| (), |job: ()| job);
     let begin = Instant::now();
-    workers.wake();
+    workers.summon();
     if !workers.is_awake() {
         return UNKNOWN;
     }
@@ -44,10 +44,13 @@ fn measure() -> HandOff {
     round(&mut workers);
     let mut cost = HandOff { awake: u64::MAX, woken: u64::MAX };
     for _ in 0..ROUNDS {
-        cost.awake = cost.awake.min(round(&mut workers));
+        // What is late would be taken for the end of the next job.
+        if workers.out() == 0 {
+            cost.awake = cost.awake.min(round(&mut workers));
+        }
     }
     for _ in 0..ROUNDS {
-        if begin.elapsed() >= BUDGET {
+        if begin.elapsed() >= BUDGET || workers.out() > 0 {
             break;
         }
         let asleep = Instant::now();
@@ -58,22 +61,28 @@ fn measure() -> HandOff {
         std::thread::sleep(SPIN);
         let begin = Instant::now();
         workers.offer((), Claim::Worker);
-        workers.wake();
+        workers.summon();
         cost.woken = cost.woken.min(finish(&mut workers, begin));
     }
-    let woken = if cost.woken == u64::MAX { UNKNOWN.woken } else { cost.woken };
-    HandOff { awake: cost.awake.max(1), woken: woken.max(1) }
+    let known = |cost: u64, unknown: u64| if cost == u64::MAX { unknown } else { cost.max(1) };
+    HandOff { awake: known(cost.awake, UNKNOWN.awake), woken: known(cost.woken, UNKNOWN.woken) }
 }
 
 fn round(workers: &mut Workers<(), ()>) -> u64 {
     let begin = Instant::now();
     workers.offer((), Claim::Worker);
+    if !workers.is_awake() {
+        // On one core it sleeps whenever there is nothing to do.
+        workers.summon();
+    }
     finish(workers, begin)
 }
 
 /// Nanoseconds from `begin` to the end of the job that is out.
 fn finish(workers: &mut Workers<(), ()>, begin: Instant) -> u64 {
-    workers.spin(LIMIT);
+    while !workers.spin(LIMIT) && workers.is_crowded() && begin.elapsed() < LIMIT {
+        std::thread::yield_now();
+    }
     let taken = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let mut done = Vec::new();
     if workers.reap(&mut done) == 0 {

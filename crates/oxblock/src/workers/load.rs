@@ -26,11 +26,13 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Asks the system. The cores are those that the calling thread may use.
+    /// Asks the system. The cores are those of the machine, as the tasks are.
     pub fn new() -> Self {
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+        let cores = online.as_deref().and_then(listed);
         Self {
             source: File::open("/proc/loadavg").ok(),
-            cores: u32::try_from(super::cores()).unwrap_or(u32::MAX),
+            cores: cores.unwrap_or_else(|| u32::try_from(super::cores()).unwrap_or(u32::MAX)),
             looked: 0,
             against: 0,
             saturated: false,
@@ -70,9 +72,25 @@ fn runnable(line: &str) -> Option<u32> {
     line.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
 }
 
+/// CPUs in a list of the system: `0-3,8`.
+fn listed(list: &str) -> Option<u32> {
+    list.trim().split(',').try_fold(0_u32, |sum, range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        sum.checked_add(last.checked_sub(first)?.checked_add(1)?)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_cores_are_understood() {
+        assert_eq!(listed("0-1\n"), Some(2));
+        assert_eq!(listed("0,2-3,8-63"), Some(59));
+        assert_eq!([listed(""), listed("3-1"), listed("a")], [None; 3]);
+    }
 
     #[test]
     fn the_line_is_understood() {

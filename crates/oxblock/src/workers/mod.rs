@@ -12,6 +12,9 @@
 //! What must be handed over is, even there ([`Workers::summon`]): the worker is **crowded** then, shares the issuer's
 //! core, and neither of the two spins while the other could run.
 //!
+//! The count of awake workers is that of the workers that run, and of the **places** that were granted and not taken: whoever
+//! wants to sleep takes a place, if there is one, and goes on.
+//!
 //! Invariants: a job is in a deque, with a worker, in `finished`, or with the issuer, and nowhere twice. A job that was
 //! offered while [`Workers::is_awake`] said yes *afterwards* is taken up without any further call. Dropping [`Workers`]
 //! waits for the jobs that are being run and for those on offer, so nothing that a job owns is freed under a running
@@ -72,8 +75,9 @@ struct Shared<J, D> {
     theirs: Stealer<J>,
     anybodys: Stealer<J>,
     finished: SegQueue<D>,
-    /// Workers that look for jobs.
+    /// Workers that look for jobs, and places that one of them will take.
     awake: AtomicUsize,
+    places: AtomicUsize,
     closing: AtomicBool,
     /// Workers have no core but the issuer's.
     crowded: AtomicBool,
@@ -97,6 +101,7 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
             anybodys: anybodys.stealer(),
             finished: SegQueue::new(),
             awake: AtomicUsize::new(0),
+            places: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
             listening: AtomicBool::new(false),
@@ -160,6 +165,7 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
         // Counted here, so that it counts as awake from now on; whoever wakes for nothing goes back to sleep.
         self.shared.awake.fetch_add(1, Ordering::SeqCst);
         if awake < self.threads.len() {
+            self.shared.places.fetch_add(1, Ordering::SeqCst);
             self.threads.iter().for_each(|thread| thread.thread().unpark());
             return;
         }
@@ -253,11 +259,6 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
         self.shared.always.store(true, Ordering::SeqCst);
     }
 
-    /// Whether that is so.
-    pub fn tells_always(&self) -> bool {
-        self.shared.always.load(Ordering::Relaxed)
-    }
-
     /// Wants to be told of the next job that finishes; false when there is one already. Ends with
     /// [`unlisten`](Self::unlisten).
     pub fn listen(&self) -> bool {
@@ -322,16 +323,20 @@ impl<J, D> Shared<J, D> {
 
     /// Sleeps until woken, unless a job came just before the issuer could know.
     fn sleep(&self) {
-        let awake = self.awake.fetch_sub(1, Ordering::SeqCst) - 1;
+        self.awake.fetch_sub(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if !(self.theirs.is_empty() && self.anybodys.is_empty()) {
             self.awake.fetch_add(1, Ordering::SeqCst);
             return;
         }
-        // The count says how many may be awake; whoever sees it grow takes the place.
-        while self.awake.load(Ordering::SeqCst) <= awake && !self.closing.load(Ordering::SeqCst) {
+        while !self.take_place() && !self.closing.load(Ordering::SeqCst) {
             std::thread::park();
         }
+    }
+
+    fn take_place(&self) -> bool {
+        let less = |places: usize| places.checked_sub(1);
+        self.places.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
     }
 }
 

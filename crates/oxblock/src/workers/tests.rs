@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -151,6 +151,34 @@ fn on_one_core_a_summoned_worker_runs_what_is_handed_over_while_the_issuer_block
     }
     sched_setaffinity(None, &all).unwrap();
     assert_eq!(done, (0..1000).collect::<Vec<_>>());
+}
+
+/// Sleeping and being woken cross each other all the time here, since the worker sleeps after every job although it has a
+/// core of its own.
+#[test]
+fn no_job_is_left_with_a_worker_that_only_seems_awake() {
+    let (mut workers, _) = squares();
+    workers.shared.crowded.store(true, Ordering::Relaxed);
+    // No other look at the cores.
+    workers.looked = Some(Instant::now() + Duration::from_secs(3600));
+    let mut done = Vec::new();
+    for job in 0..200_000 {
+        workers.offer(job, Claim::Worker);
+        if !workers.is_awake() {
+            workers.summon();
+        }
+        let begin = Instant::now();
+        while workers.reap(&mut done) == 0 {
+            assert!(begin.elapsed() < Duration::from_secs(10), "job {job} was never run");
+            if super::cores() == 1 {
+                std::thread::yield_now();
+            }
+        }
+    }
+    while workers.is_awake() {
+        std::thread::yield_now();
+    }
+    assert_eq!(workers.shared.places.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -53,8 +53,8 @@ pub struct Choice {
 pub fn choose(measured: &Measured) -> Choice {
     let busy = measured.is_disturbed();
     let (submit, why_submit) = submit(&measured.facts, busy);
-    let (complete, why_complete) = complete(&measured.facts, busy);
     let (bio_max_bytes, why_bio) = bio(&measured.bio_reads, busy);
+    let (complete, why_complete) = complete(&measured.facts, bio_max_bytes, busy);
     let (crc, why_crc) = crc(measured);
     Choice {
         policy: Policy { submit, complete, bio_max_bytes, crc },
@@ -83,8 +83,8 @@ fn submit(facts: &Facts, busy: bool) -> (SubmitPolicy, &'static str) {
     }
 }
 
-fn complete(facts: &Facts, busy: bool) -> (CompletePolicy, &'static str) {
-    let bio = limit_bytes(None, facts.io_opt, facts.bio_max_bytes).unwrap_or(u64::MAX);
+fn complete(facts: &Facts, limit: Option<u64>, busy: bool) -> (CompletePolicy, &'static str) {
+    let bio = limit_bytes(limit, facts.io_opt, facts.bio_max_bytes).unwrap_or(u64::MAX);
     if facts.cores < 2 {
         (CompletePolicy::Issuer, "there is one core")
     } else if busy {
@@ -127,8 +127,8 @@ mod tests {
 
     fn measured(block_ns: u64, hand_off_ns: u64, cores: usize) -> Measured {
         let costs = Costs { block_ns, hand_off_ns, wake_ns: 50_000 };
-        let facts =
-            Facts { csum: CsumKind::Crc32c, costs, cores, io_opt: 0, bio_max_bytes: 1 << 20 };
+        let csum = CsumKind::Crc32c;
+        let facts = Facts { csum, costs, cores, workers: true, io_opt: 0, bio_max_bytes: 1 << 20 };
         Measured { facts, idle_cores: Some(1.7), table_ns: 1700, bio_reads: Vec::new() }
     }
 

@@ -16,6 +16,8 @@ pub struct Facts {
     pub costs: Costs,
     /// Cores that this process may use.
     pub cores: usize,
+    /// The device call has workers to compute on.
+    pub workers: bool,
     /// The I/O size that the device prefers, in bytes; 0 when it names none.
     pub io_opt: u32,
     /// The most bytes that the device takes at once.
@@ -51,7 +53,7 @@ impl Facts {
         let costs = self.hand_off();
         match policy.submit {
             SubmitPolicy::Auto => match self.pays(MAX_RECORD_PAYLOAD as u64) {
-                Pays::Nobody => format!("checksum: inline ({speed}; {ONE_CORE})"),
+                Pays::Nobody(why) => format!("checksum: inline ({speed}; {why})"),
                 Pays::Fast => format!("checksum: inline ({speed}; {costs}; {FAST})"),
                 Pays::Never(work) => format!(
                     "checksum: inline ({speed}; {costs}; {work}, and a record holds {})",
@@ -63,11 +65,17 @@ impl Facts {
                 ),
             },
             SubmitPolicy::Inline => format!("checksum: inline (as set; {speed}; {costs})"),
+            SubmitPolicy::Offload if !self.workers => {
+                format!("checksum: inline (workers are set; {speed}; {costs})")
+            }
             SubmitPolicy::Offload => {
                 format!("checksum: workers (as set; {speed}; {costs})")
             }
             SubmitPolicy::Rules if self.costs.is_fast() => {
                 format!("checksum: inline (by the rules, which never offload a fast one; {speed})")
+            }
+            SubmitPolicy::Rules if !self.workers => {
+                format!("checksum: inline (the rules are set; {speed}; {costs})")
             }
             SubmitPolicy::Rules => format!(
                 "checksum: workers for writes from {} on and for split ones, inline for durable ones (by the rules; \
@@ -83,7 +91,7 @@ impl Facts {
         let bio = self.bio_bytes(policy.bio_max_bytes);
         match policy.complete {
             CompletePolicy::Auto => match self.pays(bio / BLOCK_BYTES) {
-                Pays::Nobody => format!("completion: issuer ({ONE_CORE})"),
+                Pays::Nobody(why) => format!("completion: issuer ({why})"),
                 Pays::Fast => format!("completion: issuer ({speed}; {costs}; {FAST})"),
                 Pays::Never(work) => format!(
                     "completion: issuer ({speed}; {costs}; {work}, and a bio carries {})",
@@ -95,6 +103,9 @@ impl Facts {
                 ),
             },
             CompletePolicy::Issuer => format!("completion: issuer (as set; {speed}; {costs})"),
+            CompletePolicy::Worker if !self.workers => {
+                format!("completion: issuer (a worker is set; {costs})")
+            }
             CompletePolicy::Worker => {
                 format!("completion: worker (as set; every operation is handed over; {costs})")
             }
@@ -140,20 +151,23 @@ impl Facts {
     /// From how much work on a worker pays, where one piece of it has at most `most` blocks.
     fn pays(&self, most: u64) -> Pays {
         let Some(blocks) = self.costs.shared_from() else {
-            return if self.cores < 2 { Pays::Nobody } else { Pays::Fast };
+            return self.alone().map_or(Pays::Fast, Pays::Nobody);
         };
         let work = format!(
             "workers pay from {} of work, {} of it",
             time(self.costs.worth_ns()),
             size(blocks.saturating_mul(BLOCK_BYTES))
         );
-        if self.cores < 2 {
-            Pays::Nobody
-        } else if blocks > most {
-            Pays::Never(work)
-        } else {
-            Pays::From(blocks, work)
+        match self.alone() {
+            Some(why) => Pays::Nobody(why),
+            None if blocks > most => Pays::Never(work),
+            None => Pays::From(blocks, work),
         }
+    }
+
+    /// Why there is nobody to share with, if so.
+    fn alone(&self) -> Option<&'static str> {
+        if self.workers { (self.cores < 2).then_some(ONE_CORE) } else { Some(NO_WORKERS) }
     }
 
     fn speed(&self, crc: CrcCode) -> String {
@@ -165,6 +179,9 @@ impl Facts {
     }
 
     fn hand_off(&self) -> String {
+        if !self.workers {
+            return NO_WORKERS.into();
+        }
         if self.cores < 2 {
             return CROWDED.into();
         }
@@ -181,8 +198,8 @@ impl Facts {
 
 /// Whether handing over pays.
 enum Pays {
-    /// There is nobody to hand over to.
-    Nobody,
+    /// There is nobody to hand over to, and why.
+    Nobody(&'static str),
     /// Not for a fast checksum.
     Fast,
     /// Not for any piece.
@@ -194,6 +211,8 @@ enum Pays {
 const FAST: &str = "a checksum of 4 GB/s and more is never shared";
 
 const ONE_CORE: &str = "with one core there is nobody to hand over to";
+
+const NO_WORKERS: &str = "this device call has no workers";
 
 const CROWDED: &str = "with one core a worker shares it";
 
@@ -230,7 +249,7 @@ mod tests {
 
     fn facts(csum: CsumKind, block_ns: u64, cores: usize) -> Facts {
         let costs = Costs { block_ns, hand_off_ns: 400, wake_ns: 52_000 };
-        Facts { csum, costs, cores, io_opt: 0, bio_max_bytes: 1 << 20 }
+        Facts { csum, costs, cores, workers: true, io_opt: 0, bio_max_bytes: 1 << 20 }
     }
 
     fn reasons(facts: Facts, policy: &str) -> Reasons {
