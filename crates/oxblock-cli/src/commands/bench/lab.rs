@@ -131,6 +131,15 @@ impl Grid {
     }
 }
 
+/// `sides` in the order of this round: every other one begins with the last.
+pub fn in_turn<T>(round: usize, sides: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut turn: Vec<T> = sides.into_iter().collect();
+    if round % 2 == 1 {
+        turn.reverse();
+    }
+    turn
+}
+
 impl Lab {
     /// Options that end a run after the time of this lab, and not before `least` milliseconds.
     pub fn timed(&self, least: u64) -> String {
@@ -142,11 +151,7 @@ impl Lab {
         let mut samples = vec![vec![Samples::default(); sides.len()]; points.len()];
         for round in 0..self.rounds {
             for (point, samples) in points.iter().zip(&mut samples) {
-                let mut turn: Vec<(&Side, &mut Samples)> = sides.iter().zip(samples).collect();
-                if round % 2 == 1 {
-                    turn.reverse();
-                }
-                for (side, samples) in turn {
+                for (side, samples) in in_turn(round, sides.iter().zip(samples)) {
                     self.ticker.tick(&format!("{} {}", point.label, side.name));
                     samples.0.push(self.run(side, point)?);
                 }
@@ -202,4 +207,15 @@ fn carry_out(target: &mut dyn Target, job: &str) -> Result<Figures> {
         windows: job.stats.windows.bytes().to_vec(),
         ..Figures::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_sides_turns_round_from_one_round_to_the_next() {
+        let rounds: Vec<Vec<char>> = (0..3).map(|round| in_turn(round, ['a', 'b', 'c'])).collect();
+        assert_eq!(rounds, [['a', 'b', 'c'], ['c', 'b', 'a'], ['a', 'b', 'c']]);
+    }
 }

@@ -11,7 +11,7 @@ use oxblock::volume::Handle;
 use rustix::fs::OFlags;
 
 use super::policy;
-use crate::commands::bench::lab::Lab;
+use crate::commands::bench::lab::{Lab, in_turn};
 use crate::commands::bench::model::{Cell, Chart, ChartKind, Column, Spread, Table, Unit};
 use crate::commands::bench::num::float;
 
@@ -37,12 +37,7 @@ pub fn table(lab: &mut Lab) -> Result<Table> {
     for clients in CLIENTS {
         let mut figures = vec![Vec::new(); SIDES.len()];
         for round in 0..lab.rounds {
-            let mut turn: Vec<(&str, &mut Vec<f64>)> =
-                SIDES.into_iter().zip(&mut figures).collect();
-            if round % 2 == 1 {
-                turn.reverse();
-            }
-            for (side, figures) in turn {
+            for (side, figures) in in_turn(round, SIDES.into_iter().zip(&mut figures)) {
                 lab.ticker.tick(&format!("{clients} clients {side}"));
                 figures.push(measure(lab, side, clients)?);
             }
