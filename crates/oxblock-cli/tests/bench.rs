@@ -78,6 +78,15 @@ fn every_experiment_shows_all_its_sides_and_leaves_nothing_behind() {
         let names = columns(&found[0]);
         assert!(sides.iter().all(|side| names.contains(side)), "{name}: {names:?}");
         check_tables(experiment);
+        // Counted is what was offered: an issuer may take it back.
+        let shares = found.iter().filter(|table| table.to_string().contains("offered to workers"));
+        let expected = match name {
+            "submit" => 3,
+            "complete" => found.len() - 1,
+            "crc" => 2,
+            _ => 0,
+        };
+        assert_eq!(shares.count(), expected, "{name}");
         assert!(!made.exists(), "a folder that was made goes away again");
     }
     assert!(is_empty(folder.path()));

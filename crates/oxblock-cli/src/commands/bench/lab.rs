@@ -77,9 +77,9 @@ pub struct Figures {
     pub cpu_per_gib: f64,
     /// Bytes completed in each [`WINDOW`].
     pub windows: Vec<u64>,
-    /// Blocks whose checksum went to a worker, in percent.
+    /// Blocks whose checksum was offered to workers, in percent; the issuer may have taken it back.
     pub offloaded: f64,
-    /// Operations that ended with a worker, in percent.
+    /// Operations whose end was offered to workers, in percent; likewise.
     pub worker_ends: f64,
 }
 

@@ -51,8 +51,9 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
     let mut notes = vec![
         "Then: fast NVMe, XFS overwrites, one core.".to_owned(),
         "On one core the loop is pinned, and its worker shares the core with it, as the kernel's workers did in the original. \
-         'All cores' is the same job without the pin: the worker has a core of its own and waits awake. The column 'by worker' \
-         says which share of the operations 'auto' handed over."
+         'All cores' is the same job without the pin: the worker has a core of its own and waits awake. The column \
+         'offered to workers' says of which share of the operations 'auto' did so; the issuer may take back what no \
+         worker has begun."
             .to_owned(),
         "The original runs for 10 s a depth; the job says for how long here.".to_owned(),
     ];
@@ -144,7 +145,7 @@ fn table(
         let median = |side: usize| grid.at(row, side).median(|run| run.iops);
         Some((median(0), median(1)))
     });
-    table.columns.push(Column::new("by worker", "auto", Unit::Percent));
+    table.columns.push(Column::new("offered to workers", "auto", Unit::Percent));
     for (row, cells) in table.rows.iter_mut().enumerate() {
         cells.push(grid.at(row, SIDES.len() - 1).cell(|run| run.worker_ends));
     }

@@ -67,7 +67,7 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
             ..layout((&[], &nothing_then))
         }
         .table(
-            format!("Blocks whose checksum went to a worker, {title}"),
+            format!("Blocks whose checksum was offered to workers, {title}"),
             Unit::Percent,
             |run| run.offloaded,
         );
