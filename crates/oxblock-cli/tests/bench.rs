@@ -61,7 +61,7 @@ fn every_experiment_shows_all_its_sides_and_leaves_nothing_behind() {
     let made = folder.path().join("made");
     for (name, tables, sides) in [
         ("submit", 9, &["async", "sync", "offload", "inline", "rules", "auto", "raw"][..]),
-        ("complete", 3, &["worker", "issuer", "auto", "raw"][..]),
+        ("complete", 4, &["worker", "issuer", "auto", "raw"][..]),
         ("split", 1, &["no limit", "1 MiB limit", "auto", "raw"][..]),
         ("crc", 4, &["throughput", "deepest dip", "CPU", "offered to workers"][..]),
         ("csum", 1, &["4K", "64K", "1M"][..]),
@@ -78,11 +78,23 @@ fn every_experiment_shows_all_its_sides_and_leaves_nothing_behind() {
         let names = columns(&found[0]);
         assert!(sides.iter().all(|side| names.contains(side)), "{name}: {names:?}");
         check_tables(experiment);
+        let clients: Vec<&str> = found
+            .iter()
+            .filter(|table| columns(table)[0] == "clients")
+            .map(|table| table["title"].as_str().unwrap())
+            .collect();
+        if name == "complete" {
+            let [fast, slow] = clients[..] else { panic!("{clients:?}") };
+            assert!(fast.starts_with("4 KiB ") && fast.ends_with(" crc32c"), "{fast}");
+            assert!(slow.starts_with("64 KiB ") && slow.ends_with(" sha256"), "{slow}");
+        } else {
+            assert!(clients.is_empty());
+        }
         // Counted is what was offered: an issuer may take it back.
         let shares = found.iter().filter(|table| table.to_string().contains("offered to workers"));
         let expected = match name {
             "submit" => 3,
-            "complete" => found.len() - 1,
+            "complete" => found.iter().filter(|table| columns(table)[0] == "depth").count(),
             "crc" => 2,
             _ => 0,
         };

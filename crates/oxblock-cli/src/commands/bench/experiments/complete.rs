@@ -47,7 +47,7 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
         let compared = rw == "randwrite" && pinned;
         tables.push(table(&title, compared, &depths, &points, &sides, &grid));
     }
-    tables.push(clients::table(lab)?);
+    tables.extend(clients::tables(lab)?);
     let mut notes = vec![
         "Then: fast NVMe, XFS overwrites, one core.".to_owned(),
         "On one core the loop is pinned, and its worker shares the core with it, as the kernel's workers did in the original. \
