@@ -58,6 +58,13 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
         "The original runs for 10 s a depth; the job says for how long here.".to_owned(),
     ];
     crowded_note(&mut notes);
+    if cores() > 1 && is_pool(&lab.stage.device_call) {
+        notes.push(
+            "io_uring is not to be had here, and a pool of threads does the I/O. Those of them that were started while the \
+             device was opened are not pinned: in the tables 'one core' they have the other cores."
+                .into(),
+        );
+    }
     Ok(Experiment {
         name: "complete",
         question: "When a device operation is back, should its issuer finish it, or a worker?",
@@ -80,6 +87,11 @@ fn places() -> Vec<(&'static str, &'static str, bool)> {
         }
     }
     places
+}
+
+/// Whether threads do the I/O that the queue started as it was opened, before a job pinned the loop to its core.
+fn is_pool(device_call: &str) -> bool {
+    device_call.contains("pool of")
 }
 
 fn depth(index: usize) -> u32 {
@@ -159,5 +171,25 @@ fn gain(table: &mut Table, when: &str, pair: impl Fn(usize) -> Option<(f64, f64)
         let gain =
             pair(row).filter(|pair| pair.0 > 0.0).map(|pair| (pair.1 / pair.0 - 1.0) * 100.0);
         cells.push(gain.map_or(Cell::Empty, Cell::Value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxblock::device::{DeviceCall, DeviceOptions, open_devices};
+
+    use super::*;
+
+    #[test]
+    fn a_pool_of_threads_is_known_by_what_the_queue_says_of_itself() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let describe = |call| {
+            let options = DeviceOptions { call, ..DeviceOptions::default() };
+            open_devices(&[file.path().to_owned()], &options).unwrap().queue.describe()
+        };
+        assert!(is_pool(&describe(DeviceCall::Threads)));
+        assert!(!is_pool(&describe(DeviceCall::Inline)));
+        assert!(!is_pool("io_uring, single issuer, deferred (direct)"));
     }
 }
