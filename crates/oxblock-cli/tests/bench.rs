@@ -207,7 +207,7 @@ fn a_device_is_overwritten_only_when_it_may_be() {
     assert_eq!(report["place"], arg(&full));
     check_tables(experiment(&report, "split"));
     let refused = on_device(&full, &["--force", "--output", arg(&full)]).ended(1);
-    assert!(refused.stderr.contains("no place for the report"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the device to be measured"), "{}", refused.stderr);
 }
 
 #[test]

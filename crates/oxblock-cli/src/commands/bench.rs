@@ -12,10 +12,10 @@ mod scratch;
 mod stage;
 mod ticker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use self::experiments::Runner;
@@ -26,6 +26,7 @@ use self::stage::Stage;
 use self::ticker::Ticker;
 use crate::output::{Exit, Usage, json, note, print};
 use crate::report_file::ReportFile;
+use crate::same::is_same;
 use crate::size;
 
 /// The least that jobs work on: less does not hold the requests of one.
@@ -151,12 +152,7 @@ impl Bench {
             );
         }
         // The report has its place before an hour of work is done for it.
-        let inputs: Vec<PathBuf> = self.device.iter().cloned().collect();
-        let output = self
-            .output
-            .as_deref()
-            .map(|path| ReportFile::new(path, &inputs, "--output"))
-            .transpose()?;
+        let output = self.output.as_deref().map(|path| self.place(path, "--output")).transpose()?;
         let report = self.measure()?;
         let format = if self.json { Format::Json } else { self.format };
         let text = match format {
@@ -170,6 +166,15 @@ impl Bench {
         }
         let failures = report.comparison.map_or(0, |comparison| comparison.verify_failures);
         Ok(if failures == 0 { Exit::Fine } else { Exit::Damage })
+    }
+
+    /// A place for what is written, other than the device.
+    fn place(&self, path: &Path, option: &'static str) -> Result<ReportFile> {
+        let is_file = |device: &PathBuf| path.metadata().is_ok_and(|file| is_same(device, &file));
+        if self.device.as_ref().is_some_and(is_file) {
+            bail!("{} is no place for the report: it is the device to be measured", path.display());
+        }
+        ReportFile::new(path, &[], option)
     }
 
     fn measure(&self) -> Result<Report> {
