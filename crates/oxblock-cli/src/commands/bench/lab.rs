@@ -13,6 +13,7 @@ use super::model::{Cell, Spread};
 use super::num::{float, percent};
 use super::stage::Stage;
 use super::ticker::Ticker;
+use super::trace::Tracing;
 
 /// Nanoseconds over which completed bytes are counted: dips are looked for in these.
 pub const WINDOW: u64 = 100_000_000;
@@ -27,6 +28,8 @@ pub struct Lab {
     /// A first look: fewer points.
     pub quick: bool,
     pub ticker: Ticker,
+    /// Takes the sides that are to be traced, if any are.
+    pub tracing: Option<Tracing>,
 }
 
 /// One of those that are compared.
@@ -190,7 +193,7 @@ fn shares(figures: &mut Figures, before: &Counters, after: &Counters) {
 }
 
 /// Runs one job and takes its figures.
-fn carry_out(target: &mut dyn Target, job: &str) -> Result<Figures> {
+pub fn carry_out(target: &mut dyn Target, job: &str) -> Result<Figures> {
     let options = RunOptions { window: WINDOW, ..RunOptions::default() };
     let report = run(&parse(job, "bench")?, target, &options)?;
     let Some(job) = report.entries().into_iter().next() else {

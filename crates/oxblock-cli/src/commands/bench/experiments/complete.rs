@@ -40,8 +40,13 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
         if job.is_empty() {
             job = points.first().map(|point| point.job.clone()).unwrap_or_default();
         }
-        let grid = lab.measure(&points, &sides)?;
         let place = if pinned { "one core" } else { "all cores" };
+        let grid = lab.measure(&points, &sides)?;
+        if let Some(tracing) = &mut lab.tracing {
+            tracing.add_jobs(&points, &sides, |point, side| {
+                format!("depth {}, {what}, {place}, {}", point.label, side.name)
+            });
+        }
         let title = format!("4 KiB random {what}, {place}");
         // The authors measured writes on one core.
         let compared = rw == "randwrite" && pinned;

@@ -70,6 +70,9 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
     table.compare_auto(&["no limit", "1 MiB limit"]);
     let mut tables = vec![table];
     tables.extend(delays(lab, &sides, request)?);
+    if let Some(tracing) = &mut lab.tracing {
+        tracing.add_reads(request, &sides, |side| format!("{}, {}", human(request), side.name));
+    }
     let mut notes = Vec::new();
     if (request, size) != (REQUEST, FILE) {
         notes.push(format!(
@@ -102,7 +105,7 @@ fn delays(lab: &mut Lab, sides: &[Side], request: u64) -> Result<Option<Table>> 
     for round in 0..lab.rounds {
         for (name, csum, policy, figures) in in_turn(round, &mut volumes) {
             lab.ticker.tick(&format!("delay {name}"));
-            match first_submission_delay(lab, *csum, policy, request)? {
+            match first_submission_delay(&mut lab.stage, *csum, policy, request)? {
                 Some(delay) => figures.push(delay),
                 None => return Ok(None),
             }
