@@ -53,9 +53,9 @@ impl Map {
         let mut child = key;
         loop {
             let Some((parent, slot)) = self.parent(child) else {
-                // Not even the root is cached.
+                // Not even the root is cached; or there is no such node, which the header of a record may yet name.
                 return match self.root {
-                    root if root.is_null() => Ok(None),
+                    root if root.is_null() || child != self.root_key() => Ok(None),
                     root => Err(Miss { key: child, pointer: root }),
                 };
             };
