@@ -86,6 +86,8 @@ mod tests {
             "oxblock dump segment 3 disk.ox --map-cache 1M --device-call ring",
             "oxblock info disk.ox --map-cache 256K",
             "oxblock bench all --device /dev/sdx --force --rounds 3 --seconds 0.5 --format html",
+            "oxblock torture disk.ox",
+            "oxblock torture /dev/sdx --size 1G --minutes 0.5 --kills 100 --seed 7 --force --json",
         ] {
             assert!(parses(line), "{line}");
         }
@@ -113,6 +115,10 @@ mod tests {
             "oxblock info disk.ox --policy colour=red",
             "oxblock import a disk.ox --policy submit=never",
             "oxblock tune disk.ox --apply --reset",
+            "oxblock torture",
+            "oxblock torture a b",
+            "oxblock torture a --kills 0",
+            "oxblock torture a --minutes 0",
         ] {
             assert!(!parses(line), "{line}");
         }

@@ -30,6 +30,7 @@ pub mod model;
 pub mod plan;
 pub mod points;
 pub mod probe;
+pub mod replay;
 pub mod run;
 pub mod verify;
 pub mod work;

@@ -9,6 +9,7 @@ mod import;
 mod info;
 mod policy;
 mod run;
+mod torture;
 mod tune;
 mod volume;
 
@@ -29,6 +30,9 @@ pub enum Command {
     Run(run::Run),
     Bench(bench::Bench),
     Tune(tune::Tune),
+    Torture(torture::Torture),
+    #[command(hide = true)]
+    TortureWriter(torture::writer::Writer),
 }
 
 impl Command {
@@ -44,6 +48,8 @@ impl Command {
             Self::Run(command) => command.run(),
             Self::Bench(command) => command.run(),
             Self::Tune(command) => command.run(),
+            Self::Torture(command) => command.run(),
+            Self::TortureWriter(command) => command.run(),
         }
     }
 }
