@@ -3,6 +3,8 @@
 use super::cache::Map;
 use super::node::Key;
 use super::{Miss, Space};
+#[cfg(feature = "canary")]
+use crate::canary::{self, Canary};
 use crate::format::pointer::Pointer;
 
 impl Map {
@@ -101,7 +103,10 @@ impl Map {
     ) -> Result<bool, Miss> {
         let (key, slot) = self.leaf(block);
         let Some(id) = self.locate(key)? else { return Ok(false) };
-        if self.node(id).get(self.width, slot).addr != old {
+        let moved = self.node(id).get(self.width, slot).addr != old;
+        #[cfg(feature = "canary")]
+        let moved = moved && !canary::is(Canary::RelocateBlindly);
+        if moved {
             return Ok(false);
         }
         self.put(id, slot, pointer, space);
