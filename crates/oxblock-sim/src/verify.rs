@@ -19,7 +19,7 @@ const WHOLE: u64 = 32 << 8;
 const SAMPLES: u64 = 6;
 
 /// Runs of blocks out of blocks in order, each as long as one read at the most.
-fn runs(blocks: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+pub(crate) fn runs(blocks: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for at in blocks {
         match runs.last_mut() {
