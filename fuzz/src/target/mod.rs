@@ -2,6 +2,7 @@
 
 mod block;
 mod checkpoint;
+mod flip;
 mod image;
 mod jobfile;
 mod node;
@@ -46,13 +47,14 @@ pub trait Target: Sync {
 }
 
 /// All targets.
-pub const ALL: [&dyn Target; 7] = [
+pub const ALL: [&dyn Target; 8] = [
     &superblock::Superblock,
     &record::Record,
     &node::Node,
     &checkpoint::Checkpoint,
     &table::Table,
     &image::Image,
+    &flip::Flip,
     &jobfile::JobFile,
 ];
 

@@ -1,6 +1,7 @@
 //! What is done with a changed volume: everything that a user can do with one that was found somewhere.
 //!
-//! It is checked, dumped, opened for reading, and opened for writing, written to, closed and opened again. What must hold:
+//! It is checked, dumped, opened for reading, and opened for writing (going back to the state before damage, where it does
+//! not open otherwise), written to, closed and opened again. What must hold:
 //!
 //! - Every call returns, and nothing panics.
 //! - A block that is read without an error was written as that, if nothing was changed behind a good checksum.
@@ -11,7 +12,7 @@ use oxblock::device::sim::SimDisk;
 use oxblock::format::layout::{BLOCK_BYTES, SUPERBLOCK_SIZE};
 use oxblock::format::superblock::Superblock;
 use oxblock::volume::{ExtentKind, Part, check_on, dump_on};
-use oxblock::{Buf, ErrorKind, RequestKind, Volume};
+use oxblock::{Buf, ErrorKind, OpenOptions, RequestKind, Volume};
 
 use super::base::{Base, State, clear, options, run, write};
 use super::content::Model;
@@ -53,7 +54,14 @@ pub fn exercise(base: &Base, disk: &SimDisk, trust: Trust) -> Result<Shape, Stri
         }
         Err(error) => shape.text(&error.to_string()),
     }
-    let mut volume = match open(disk, false) {
+    let opened = open(disk, false).or_else(|error| {
+        shape.text(&error.to_string());
+        // It goes back to an older state then.
+        rules.exact = false;
+        let options = OpenOptions { rollback: true, ..options(false) };
+        Volume::open_on(Box::new(disk.queue()), &options)
+    });
+    let mut volume = match opened {
         Ok(volume) => volume,
         Err(error) => {
             shape.text(&error.to_string());
@@ -62,6 +70,9 @@ pub fn exercise(base: &Base, disk: &SimDisk, trust: Trust) -> Result<Shape, Stri
     };
     let mut model = base.model.clone();
     use_it(&mut volume, &mut model, rules, &mut shape)?;
+    if base.state == State::Worn {
+        wear(&mut volume, &mut model, &mut shape)?;
+    }
     let closed = volume.close();
     shape.text(closed.as_ref().err().map_or("closed", |error| name(error.kind())));
     // What was not acknowledged is in the model too.
@@ -73,6 +84,24 @@ pub fn exercise(base: &Base, disk: &SimDisk, trust: Trust) -> Result<Shape, Stri
             return Err(format!(
                 "it was sound and was closed well, and does not open any more: {error}"
             ));
+        }
+        Err(error) => shape.text(&error.to_string()),
+    }
+    Ok(shape)
+}
+
+/// Opens the volume on `disk`, which is `base` with changes behind which nothing was made good, and reads it.
+///
+/// # Errors
+/// Wrong data was returned as good.
+pub fn read_back(base: &Base, disk: &SimDisk) -> Result<Shape, String> {
+    let mut shape = Shape::default();
+    let exact = base.state == State::Clean && newest_is_whole(base, disk);
+    match open(disk, true) {
+        Ok(mut volume) => {
+            volume.notices().iter().for_each(|notice| shape.text(notice));
+            let rules = Rules { trust: Trust::Data, exact, sound: false };
+            read_all(&mut volume, &base.model, rules, &mut shape)?;
         }
         Err(error) => shape.text(&error.to_string()),
     }
@@ -264,6 +293,22 @@ fn use_it(
     shape.text(flushed.err().map_or("flushed", |error| name(error.kind())));
     let later = Rules { exact: false, sound: false, ..rules };
     read_all(volume, model, later, shape)
+}
+
+/// Writes so much that segments must be cleaned.
+fn wear(volume: &mut Volume, model: &mut Model, shape: &mut Shape) -> Result<(), String> {
+    let blocks = (volume.size() / BLOCK_BYTES).min(800);
+    for step in 0..150 {
+        let block = step * 61 % blocks.max(1);
+        let count = 16.min(blocks.saturating_sub(block));
+        if count == 0 || !write(volume, model, block, count)? {
+            shape.text("worn no more");
+            break;
+        }
+    }
+    shape.size(volume.counters().cleaned_segments);
+    shape.size(volume.counters().damaged_segments);
+    Ok(())
 }
 
 fn name(kind: ErrorKind) -> &'static str {

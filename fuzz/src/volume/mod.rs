@@ -8,6 +8,6 @@ mod places;
 mod script;
 
 pub use base::{Base, State};
-pub use exercise::{Trust, exercise};
+pub use exercise::{Trust, exercise, read_back};
 pub use places::{Place, PlaceKind};
 pub use script::{Edit, Script, Seal, Where};
