@@ -48,6 +48,8 @@ coverage! {
     requests: "requests",
     /// Device operations.
     device_ops: "device operations",
+    /// Discards of freed segments.
+    discards: "discards",
     /// Blocks compared with the model.
     blocks_checked: "blocks checked",
     /// Verifications of everything, not of what may have changed.

@@ -64,7 +64,7 @@ fn policy(rng: &mut Rng) -> Policy {
             .get(small(rng.below(4)))
             .copied()
             .flatten(),
-        crc: if rng.below(16) == 0 { CrcCode::Table } else { CrcCode::Fast },
+        crc: if rng.below(32) == 0 { CrcCode::Table } else { CrcCode::Fast },
     }
 }
 
@@ -105,7 +105,8 @@ impl Plan {
         let scale = Scale::draw(&mut rng);
         let sparse = scale.sparse;
         let size = (scale.blocks.0 + rng.below(scale.blocks.1)) * 4096;
-        let device = required_size(size).unwrap_or(size * 2) + rng.below(3) / 2 * 16 * MIB;
+        let spare = [0, 0, 16, 64].get(small(rng.below(4))).copied().unwrap_or(0);
+        let device = required_size(size).unwrap_or(size * 2) + spare * MIB;
         let mut config = SimConfig::new(device, rng.next_u64());
         config.discard = match rng.below(3) {
             0 => DiscardMode::Ignored,
@@ -152,10 +153,9 @@ impl Plan {
             hot,
             hot_bytes,
             fill: !sparse && size < 24 * MIB && rng.below(3) == 0,
-            wear: if !sparse && (MIB / 8..8 * MIB).contains(&size) {
-                (rng.below(4) / 3) * (8 + rng.below(16))
-            } else {
-                0
+            wear: match !sparse && (MIB / 8..8 * MIB).contains(&size) && rng.below(3) == 0 {
+                true => 8 + rng.below(16 + spare / 2),
+                false => 0,
             },
             outcomes: rng.below(5),
             small: sparse || rng.below(3) != 0,

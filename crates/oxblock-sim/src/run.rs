@@ -138,6 +138,7 @@ fn play(plan: Plan, sabotage: Sabotage, mask: &Mask, tell: bool) -> (Outcome, Ve
     let mut coverage = world.coverage;
     let stats = world.disk.stats();
     coverage.device_ops = stats.operations();
+    coverage.discards = stats.discards;
     coverage.add_hits(&stats.hits);
     coverage.blocks_checked = world.model.checked;
     coverage.writes_lost = world.model.lost;

@@ -12,7 +12,7 @@ use crate::world::World;
 pub enum Trouble {
     /// Nothing.
     None,
-    /// Reads that fail or come with a flipped bit, once; discards that fail.
+    /// Reads that fail or come with a flipped bit, once.
     Transient,
     /// Writes and flushes that fail, and say so.
     Errors,
@@ -85,12 +85,11 @@ impl World {
         let rng = &mut self.rng.clone();
         let mut ppm = |most: u64| u32::try_from(rng.below(most)).unwrap_or(0);
         let rates = match self.plan.trouble {
-            Trouble::None | Trouble::Gone | Trouble::Full => return FaultPlan::new(),
-            Trouble::Latent => return self.bad_places(),
+            Trouble::None => return FaultPlan::new(),
+            Trouble::Gone | Trouble::Full | Trouble::Latent => FaultRates::default(),
             Trouble::Transient => FaultRates {
                 read_fail: ppm(5_000),
                 read_flip: ppm(5_000),
-                discard_fail: ppm(500_000),
                 stall: ppm(20_000),
                 stall_ns: 5_000_000,
                 ..FaultRates::default()
@@ -112,7 +111,13 @@ impl World {
                 FaultRates { stall: ppm(50_000), stall_ns: STUCK, ..FaultRates::default() }
             }
         };
-        FaultPlan::new().rates(0, rates)
+        // Nothing is lost by a discard that fails, so that is no trouble of its own.
+        let rates = FaultRates { discard_fail: ppm(1_000_000), ..rates };
+        let plan = match self.plan.trouble {
+            Trouble::Latent => self.bad_places(),
+            _ => FaultPlan::new(),
+        };
+        plan.rates(0, rates)
     }
 
     /// A few places that cannot be read: of the log, and of one copy of the superblock at the most.

@@ -160,7 +160,13 @@ impl World {
         if self.plan.fill {
             self.fill()?;
         }
-        self.wear()
+        self.wear()?;
+        if self.plan.wear > 0 && self.rng.below(2) == 0 {
+            // All at once, so that more segments come free than are kept for the next writes.
+            self.trim(0, self.plan.size);
+            self.drain(0)?;
+        }
+        Ok(())
     }
 
     /// Writes the whole volume once.
