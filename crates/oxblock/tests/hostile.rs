@@ -12,7 +12,7 @@ mod run;
 
 use oxblock::csum::Csum;
 use oxblock::device::sim::{EIO, Fault, FaultRule, OpKind, SimDisk};
-use oxblock::format::layout::{AREA_BYTES, BLOCK_BYTES};
+use oxblock::format::layout::{AREA_BYTES, BLOCK_BYTES, COUNTER_LIMIT};
 use oxblock::format::pointer::identity;
 use oxblock::format::segment::SegmentEntry;
 use oxblock::format::superblock::{Superblock, offsets};
@@ -108,6 +108,37 @@ fn counters_at_their_end_are_refused() {
         entries[20].generation = 0.into();
         entries[1].sealed = max.into();
     });
+    assert_eq!(refused(&disk), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_volume_whose_counters_would_soon_be_out_of_range_is_only_read() {
+    // What would be written next could not be read by anybody.
+    let last = COUNTER_LIMIT - 1;
+    type Change = fn(&mut Superblock, u64);
+    let changes: [Change; 3] = [
+        |superblock, last| superblock.checkpoint.epoch = last,
+        |superblock, last| {
+            let point = &mut superblock.checkpoint;
+            (point.sequence, point.durable) = (last, last);
+        },
+        // The other slot has the generation before, which must stay the older one.
+        |superblock, last| {
+            superblock.checkpoint.generation =
+                last - last % 2 + superblock.checkpoint.generation % 2 - 2
+        },
+    ];
+    for (seed, change) in (30..).zip(changes) {
+        let disk = written(seed);
+        forge(&disk, |superblock| change(superblock, last));
+        assert_eq!(refused(&disk), ErrorKind::Corrupt);
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let mut volume = Volume::open_on(Box::new(disk.queue()), &options).unwrap();
+        let read = RequestKind::Read { offset: 0, buf: Buf::new(4096) };
+        run(&mut volume, read).result.unwrap();
+    }
+    let disk = written(40);
+    forge_table(&disk, |entries, _| entries[20].generation = last.into());
     assert_eq!(refused(&disk), ErrorKind::Corrupt);
 }
 

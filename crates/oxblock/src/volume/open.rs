@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::csum::Csum;
 use crate::device::{DeviceCall, DeviceOptions, IoQueue, Opened, Sharing, open_devices};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::layout::BLOCK_BYTES;
+use crate::format::layout::{BLOCK_BYTES, COUNTER_LIMIT};
 use crate::format::pointer::PointerWidth;
 use crate::format::superblock::Superblock;
 use crate::lane::{Geometry, Lane, Placement};
@@ -15,6 +15,10 @@ use crate::log::table::Table;
 use crate::map::{MIN_NODES, Map};
 use crate::volume::policy::{Costs, CrcCode, InForce, Policy, kept};
 use crate::volume::poll::Volume;
+
+/// What every counter must have left before its limit for a volume to be written: more than any life of one counts, at a
+/// million records a second for eight years.
+const COUNTS_LEFT: u64 = 1 << 48;
 
 /// How to open a volume.
 #[derive(Debug, Clone)]
@@ -100,8 +104,11 @@ impl Volume {
         if lost > 0 {
             notices.push(format!("{lost} map nodes are damaged; run 'oxblock check'"));
         }
-        if (replayed.records > 0 || options.rollback) && !options.read_only {
-            settle(&mut lane)?;
+        if !options.read_only {
+            check_counters(&lane)?;
+            if replayed.records > 0 || options.rollback {
+                settle(&mut lane)?;
+            }
         }
         Ok(Self::new(lane, notices, replayed))
     }
@@ -130,6 +137,26 @@ pub(crate) fn open_device<'a>(
         },
     )?;
     Ok((path, opened))
+}
+
+/// Refuses to write what nobody could read: a record or superblock whose counters are beyond their limit. No volume comes
+/// there by being used.
+fn check_counters(lane: &Lane) -> Result<()> {
+    let point = &lane.point.durable;
+    let own =
+        [("generation", point.generation), ("epoch", point.epoch), ("sequence", lane.log.next)];
+    let segments =
+        lane.segments.iter().map(|(_, segment)| ("segment generation", segment.generation));
+    let mut all = own.into_iter().chain(segments);
+    match all.find(|(_, counter)| *counter >= COUNTER_LIMIT - COUNTS_LEFT) {
+        None => Ok(()),
+        Some((name, counter)) => Err(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "the {name} is {counter}, which leaves no room to count on; open the volume read-only"
+            ),
+        )),
+    }
 }
 
 /// Makes what was replayed durable under a new epoch before anything else is written.
