@@ -3,10 +3,11 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use common::{Ran, arg, is_root, oxblock};
+use common::{Ran, arg, command, is_root, oxblock};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 
@@ -61,7 +62,7 @@ fn every_experiment_shows_all_its_sides_and_leaves_nothing_behind() {
     let made = folder.path().join("made");
     for (name, tables, sides) in [
         ("submit", 9, &["async", "sync", "offload", "inline", "rules", "auto", "raw"][..]),
-        ("complete", 3, &["worker", "issuer", "auto", "raw"][..]),
+        ("complete", 4, &["worker", "issuer", "auto", "raw"][..]),
         ("split", 1, &["no limit", "1 MiB limit", "auto", "raw"][..]),
         ("crc", 4, &["throughput", "deepest dip", "CPU", "offered to workers"][..]),
         ("csum", 1, &["4K", "64K", "1M"][..]),
@@ -78,6 +79,27 @@ fn every_experiment_shows_all_its_sides_and_leaves_nothing_behind() {
         let names = columns(&found[0]);
         assert!(sides.iter().all(|side| names.contains(side)), "{name}: {names:?}");
         check_tables(experiment);
+        let clients: Vec<&str> = found
+            .iter()
+            .filter(|table| columns(table)[0] == "clients")
+            .map(|table| table["title"].as_str().unwrap())
+            .collect();
+        if name == "complete" {
+            let [fast, slow] = clients[..] else { panic!("{clients:?}") };
+            assert!(fast.starts_with("4 KiB ") && fast.ends_with(" crc32c"), "{fast}");
+            assert!(slow.starts_with("64 KiB ") && slow.ends_with(" sha256"), "{slow}");
+        } else {
+            assert!(clients.is_empty());
+        }
+        // Counted is what was offered: an issuer may take it back.
+        let shares = found.iter().filter(|table| table.to_string().contains("offered to workers"));
+        let expected = match name {
+            "submit" => 3,
+            "complete" => found.iter().filter(|table| columns(table)[0] == "depth").count(),
+            "crc" => 2,
+            _ => 0,
+        };
+        assert_eq!(shares.count(), expected, "{name}");
         assert!(!made.exists(), "a folder that was made goes away again");
     }
     assert!(is_empty(folder.path()));
@@ -120,6 +142,107 @@ fn text_has_then_and_now() {
     {
         assert!(text.contains(expected), "'{expected}' is not in\n{text}");
     }
+}
+
+/// The names of the processes in a trace, in order, each with how many requests it has. Every span ends where it should.
+fn processes(file: &Path) -> Vec<(String, usize)> {
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let mut tracks: BTreeMap<(&str, &str), (u64, Vec<&str>)> = BTreeMap::new();
+    let mut found: BTreeMap<u64, (String, usize)> = BTreeMap::new();
+    for event in &events {
+        let text = |key: &str| event[key].as_str().unwrap();
+        let (name, pid) = (text("name"), event["pid"].as_u64().unwrap());
+        if text("ph") == "M" {
+            assert_eq!(name, "process_name");
+            let named = event.pointer("/args/name").unwrap().as_str().unwrap().to_owned();
+            assert!(found.insert(pid, (named, 0)).is_none(), "process {pid} begins twice");
+            continue;
+        }
+        let (of, open) =
+            tracks.entry((text("cat"), text("id"))).or_insert_with(|| (pid, Vec::new()));
+        assert_eq!(*of, pid, "a track of two processes: {event}");
+        let is_request = ["read", "write"].contains(&name) && text("cat") == "request";
+        match text("ph") {
+            "b" => {
+                found.get_mut(&pid).unwrap().1 += usize::from(is_request);
+                open.push(name);
+            }
+            "e" => assert_eq!(open.pop(), Some(name), "{event} ends out of turn"),
+            _ => panic!("{event}"),
+        }
+    }
+    assert!(tracks.values().all(|(_, open)| open.is_empty()), "a span never ends");
+    found.into_values().collect()
+}
+
+#[test]
+fn a_trace_has_every_side_as_a_process_and_stays_small() {
+    let folder = tempfile::tempdir().unwrap();
+    let (scratch, trace) = (folder.path().join("scratch"), folder.path().join("trace.json"));
+    fs::write(&trace, "the last trace").unwrap();
+    for (name, count, expected) in [
+        ("submit", 3 * 3 * 4, &["submit, 4k, sha256, offload", "submit, 512k, sha256, auto"][..]),
+        ("complete", 0, &["complete, depth 16, verified reads, one core, worker"][..]),
+        (
+            "split",
+            3,
+            &["split, 1 MiB, no limit", "split, 1 MiB, 1 MiB limit", "split, 1 MiB, auto"][..],
+        ),
+        ("crc", 0, &["crc, 1 MiB writes, table crc32c, offload", "crc, 1 MiB writes, xxh3, auto"]),
+    ] {
+        let ran = bench(&scratch, name, &["--trace", arg(&trace), "--json"]).ended(0);
+        check_tables(experiment(&ran.json(), name));
+        let found = processes(&trace);
+        let mut names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        for expected in expected {
+            assert!(names.contains(expected), "{expected} is not in {names:?}");
+        }
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "names twice");
+        assert!(count == 0 || all == count, "{name}: {all}");
+        // What is measured in split is one read.
+        let most = if name == "split" { 1 } else { 256 };
+        assert!(found.iter().all(|(_, count)| (1..=most).contains(count)), "{found:?}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the trace stays");
+    }
+}
+
+#[test]
+fn a_trace_goes_over_nothing_and_leaves_nothing_when_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (trace, link, device, missing) =
+        (path("trace"), path("link"), path("device"), path("none/trace"));
+    let volume = path("volume");
+    oxblock(["create", arg(&volume), "--size", "16M"]).ended(0);
+    fs::File::create(&device).unwrap().set_len(200 << 20).unwrap();
+    std::os::unix::fs::symlink("device", &link).unwrap();
+    let roundabout = folder.path().join("../").join(folder.path().file_name().unwrap());
+    let roundabout = roundabout.join("trace");
+    for (name, more, code, says) in [
+        ("csum", &["--trace", arg(&trace)][..], 2, "nothing to trace"),
+        ("split", &["--trace", arg(&trace), "--output", arg(&trace)], 2, "the same file"),
+        ("split", &["--trace", arg(&trace), "--output", arg(&roundabout)], 2, "the same file"),
+        ("split", &["--trace", arg(&device), "--output", arg(&link)], 2, "the same file"),
+        ("split", &["--trace", arg(&missing)], 1, "none/trace"),
+        ("split", &["--trace", arg(folder.path())], 1, "--trace takes the name of a file"),
+        ("split", &["--trace", "/dev/full"], 1, "is a device; --trace"),
+        ("split", &["--trace", arg(&volume)], 1, "an oxblock volume; --trace"),
+        ("split", &["--trace", arg(&link), "--device", arg(&device)], 1, "to be measured"),
+        ("split", &["--trace", arg(&trace), "--size", "1P"], 1, "has room for"),
+    ] {
+        let place = ["bench", name, "--quick", "--rounds", "1", "--seconds", "0.002"];
+        let ran = command(place.iter().chain(more)).current_dir(folder.path()).output().unwrap();
+        let stderr = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(code), "{more:?}: {stderr}");
+        assert!(ran.stdout.is_empty() && stderr.contains(says), "{says}: {stderr}");
+    }
+    assert!(fs::read(&device).unwrap().iter().all(|byte| *byte == 0));
+    oxblock(["check", arg(&volume)]).ended(0);
+    // The device, the link to it and the volume.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
 }
 
 #[test]
@@ -186,7 +309,7 @@ fn a_device_is_overwritten_only_when_it_may_be() {
     assert_eq!(report["place"], arg(&full));
     check_tables(experiment(&report, "split"));
     let refused = on_device(&full, &["--force", "--output", arg(&full)]).ended(1);
-    assert!(refused.stderr.contains("no place for the report"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the device to be measured"), "{}", refused.stderr);
 }
 
 #[test]

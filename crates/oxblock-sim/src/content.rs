@@ -11,10 +11,22 @@ pub fn is_zero(bytes: &[u8]) -> bool {
     ZEROES.get(..bytes.len()) == Some(bytes)
 }
 
-fn word(write: u64, place: u64) -> u64 {
-    let n = write.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place.wrapping_mul(0xd6e8_feb8_6659_fd93);
-    let n = (n ^ (n >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    n ^ (n >> 29)
+/// What tells the words of one write from those of any other.
+fn key(write: u64) -> u64 {
+    let n = write.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
+/// The eight bytes at `place`, in words from the start of the volume: one addition a word from one to the next, since
+/// filling and comparing are most of what a soak does.
+fn word(key: u64, place: u64) -> u64 {
+    key.wrapping_add(place.wrapping_mul(0xd6e8_feb8_6659_fd93))
+}
+
+/// How many of `len` bytes at `offset` come before the first whole word.
+fn ahead(offset: u64, len: usize) -> usize {
+    small(offset.wrapping_neg() % 8).min(len)
 }
 
 /// A length as the size of something in memory.
@@ -24,37 +36,34 @@ pub fn small(n: u64) -> usize {
 
 /// Fills `out` with what write `write` puts at the byte offset `offset` of the volume.
 pub fn fill(write: u64, offset: u64, out: &mut [u8]) {
-    let mut at = offset;
-    let mut rest = out;
-    while !rest.is_empty() {
-        let skip = small(at % 8);
-        let bytes = word(write, at / 8).to_le_bytes();
-        let take = (8 - skip).min(rest.len());
-        let (now, later) = rest.split_at_mut(take);
-        for (to, from) in now.iter_mut().zip(bytes.iter().skip(skip)) {
-            *to = *from;
-        }
-        at += take as u64;
-        rest = later;
+    let key = key(write);
+    let (head, body) = out.split_at_mut(ahead(offset, out.len()));
+    let bytes = word(key, offset / 8).to_le_bytes();
+    for (to, from) in head.iter_mut().zip(bytes.iter().skip(small(offset % 8))) {
+        *to = *from;
+    }
+    let (words, tail) = body.as_chunks_mut::<8>();
+    let mut place = offset.div_ceil(8);
+    for to in words {
+        *to = word(key, place).to_le_bytes();
+        place += 1;
+    }
+    for (to, from) in tail.iter_mut().zip(word(key, place).to_le_bytes()) {
+        *to = from;
     }
 }
 
 /// Whether `bytes` at `offset` are what write `write` put there.
 pub fn matches(write: u64, offset: u64, bytes: &[u8]) -> bool {
-    let mut at = offset;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let skip = small(at % 8);
-        let want = word(write, at / 8).to_le_bytes();
-        let take = (8 - skip).min(rest.len());
-        let (now, later) = rest.split_at(take);
-        if now.iter().zip(want.iter().skip(skip)).any(|(got, want)| got != want) {
-            return false;
-        }
-        at += take as u64;
-        rest = later;
-    }
-    true
+    let key = key(write);
+    let (head, body) = bytes.split_at(ahead(offset, bytes.len()));
+    let want = word(key, offset / 8).to_le_bytes();
+    let (words, tail) = body.as_chunks::<8>();
+    let places = offset.div_ceil(8)..;
+    let last = word(key, offset.div_ceil(8) + words.len() as u64).to_le_bytes();
+    head.iter().eq(want.iter().skip(small(offset % 8)).take(head.len()))
+        && places.zip(words).all(|(place, got)| u64::from_le_bytes(*got) == word(key, place))
+        && tail.iter().eq(last.iter().take(tail.len()))
 }
 
 #[cfg(test)]

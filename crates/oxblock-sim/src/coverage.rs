@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use oxblock::device::sim::Hits;
+
 macro_rules! coverage {
     ($($(#[doc = $doc:literal])* $name:ident: $label:literal),* $(,)?) => {
         /// Counts of events, summed over runs.
@@ -48,8 +50,14 @@ coverage! {
     device_ops: "device operations",
     /// Blocks compared with the model.
     blocks_checked: "blocks checked",
+    /// Verifications of everything, not of what may have changed.
+    full_checks: "full checks",
+    /// Checks, as a user makes them, of a volume that nobody has open.
+    checks: "offline checks",
     /// Power cuts of any kind.
     cuts: "power cuts",
+    /// Of which the moment was tried before with another outcome.
+    outcomes: "power cuts tried with another outcome",
     /// While requests were under way.
     cuts_busy: "power cuts with requests under way",
     /// While a checkpoint was under way.
@@ -104,4 +112,57 @@ coverage! {
     damaged_reads: "reads that reported damage",
     /// Openings that damage made impossible.
     refused: "openings refused for damage",
+    /// Devices that disappeared.
+    leaves: "devices that disappeared",
+    /// Devices that came back with what they had.
+    returns: "devices that came back as they were",
+    /// Devices that came back as they had been before.
+    returns_stale: "devices that came back stale",
+    /// Devices that came back with nothing on them.
+    returns_blank: "devices that came back blank",
+    /// Operations refused by a device that is gone.
+    hit_gone: "operations on a device that is gone",
+    /// Writes that found no room.
+    hit_full: "writes that found the backing file full",
+    /// Reads that failed.
+    hit_read_fail: "reads failed",
+    /// Reads with a flipped bit.
+    hit_read_flip: "reads with a bit flipped in transfer",
+    /// Writes that failed with nothing stored.
+    hit_write_fail: "writes failed",
+    /// Writes that failed in the middle.
+    hit_write_torn: "writes torn",
+    /// Writes that were never stored.
+    hit_write_lost: "writes lost",
+    /// Writes that were stored elsewhere.
+    hit_write_misdirected: "writes misdirected",
+    /// Writes with a flipped bit.
+    hit_write_flip: "writes with a bit flipped in transfer",
+    /// Flushes that failed.
+    hit_flush_fail: "flushes failed",
+    /// Discards that failed.
+    hit_discard_fail: "discards failed",
+    /// Operations that took long.
+    hit_stall: "operations slow or stuck",
+    /// Bits that rotted.
+    hit_rot: "bits rotted on the media",
+}
+
+impl Coverage {
+    /// Adds the faults that have hit a device.
+    pub fn add_hits(&mut self, hits: &Hits) {
+        self.hit_gone += hits.gone;
+        self.hit_full += hits.full;
+        self.hit_read_fail += hits.read_fail;
+        self.hit_read_flip += hits.read_flip;
+        self.hit_write_fail += hits.write_fail;
+        self.hit_write_torn += hits.write_torn;
+        self.hit_write_lost += hits.write_lost;
+        self.hit_write_misdirected += hits.write_misdirected;
+        self.hit_write_flip += hits.write_flip;
+        self.hit_flush_fail += hits.flush_fail;
+        self.hit_discard_fail += hits.discard_fail;
+        self.hit_stall += hits.stall;
+        self.hit_rot += hits.rot;
+    }
 }

@@ -29,6 +29,8 @@ pub struct Write {
     pub submitted: Moment,
     /// When it was acknowledged; never when it failed.
     pub acked: Option<Moment>,
+    /// It ended with an error: it may be there, or in part, or not.
+    pub failed: bool,
     /// Promised to be there whole or not at all.
     pub atomic: bool,
     /// Durable when acknowledged.
@@ -78,8 +80,8 @@ pub struct Block {
     pub base: Option<Box<[u8]>>,
     /// Writes since then that touch it, in the order in which they were handed over, by their place in the list.
     pub writes: Vec<usize>,
-    /// A fault destroyed it: reads may fail.
-    pub poisoned: bool,
+    /// Writes from before, of which it may hold something, since it could not be read when the others became the base.
+    pub stray: Vec<Write>,
 }
 
 impl Block {

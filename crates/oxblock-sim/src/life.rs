@@ -1,11 +1,15 @@
 //! Lives: open, verify, work, end, in all the ways in which a life can end.
 
+use oxblock::Error;
 use oxblock::device::sim::Cut;
-use oxblock::{Error, ErrorKind};
 
+use crate::mask::{COURSE, END, OPENING};
 use crate::model::Violation;
-use crate::plan::Trouble;
+use crate::trouble::Trouble;
 use crate::world::World;
+
+/// The first turn of what is done between two cuts of an opening; the turns of the life proper come before.
+const TURNS: u64 = 100_000;
 
 /// How a life goes on after it was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,15 +29,56 @@ impl World {
         }
     }
 
-    /// The power fails now, unless it has failed already, and comes back.
-    pub fn cut(&mut self) {
-        self.coverage.cuts += 1;
+    /// The power fails now, unless it has failed already, and comes back: a few times with outcomes that are only looked
+    /// at, then with the one that stays.
+    ///
+    /// # Errors
+    /// An outcome that no prefix explains.
+    pub fn cut(&mut self) -> Result<(), Violation> {
         self.coverage.cuts_busy += u64::from(!self.pending.is_empty());
         self.coverage.cuts_in_checkpoint += u64::from(self.in_checkpoint());
-        let how = self.draw_cut();
-        self.log(|| format!("power cut {how:?}, {} under way", self.pending.len()));
-        self.disk.power_cut_with(how);
+        self.log(|| format!("power cut, {} under way", self.pending.len()));
+        self.disk.power_off();
         self.drop_volume();
+        self.trouble_ends();
+        if self.disk.is_gone(0) {
+            self.come_back();
+            return self.returns();
+        }
+        let others = self.rng.below(self.plan.outcomes + 1);
+        if others > 0 {
+            let moment = self.disk.snapshot();
+            for _ in 0..others {
+                self.disk.restore(&moment);
+                self.come_back();
+                self.coverage.outcomes += 1;
+                self.look()?;
+            }
+            self.disk.restore(&moment);
+        }
+        self.come_back();
+        Ok(())
+    }
+
+    /// The power comes back with some outcome.
+    fn come_back(&mut self) {
+        self.coverage.cuts += 1;
+        let how = self.draw_cut();
+        self.log(|| format!("power back, {how:?}"));
+        self.disk.reseed(self.rng.next_u64());
+        self.disk.power_cut_with(how);
+    }
+
+    /// Opens the volume and verifies it, and lets go of it again.
+    fn look(&mut self) -> Result<(), Violation> {
+        match self.open(false, false) {
+            Ok(()) => {
+                self.verify_opening(false, false)?;
+                self.drop_volume();
+                Ok(())
+            }
+            Err(error) => self.refused(&error),
+        }
     }
 
     /// Opens the volume, cutting the power meanwhile now and then.
@@ -41,16 +86,26 @@ impl World {
     /// # Errors
     /// The engine refuses a sound device.
     pub fn reopen(&mut self) -> Result<Fate, Violation> {
-        let faults = self.plan.faults(&mut self.rng.clone());
-        self.disk.clear_faults();
-        if self.plan.trouble == Trouble::Transient && self.rng.below(2) == 0 {
-            self.disk.set_faults(faults.clone());
+        self.draw_from(OPENING);
+        if self.disk.is_gone(0) {
+            // It was closed, or killed, before it noticed.
+            self.cut()?;
+        }
+        self.disk.reseed(self.rng.next_u64());
+        let faults = self.draw_faults();
+        let troubled = self.plan.trouble.lasts() && self.rng.below(2) == 0;
+        match troubled {
+            true => self.trouble_lasts(faults.clone()),
+            false => self.trouble_ends(),
+        }
+        if self.plan.trouble.is_sound() && self.rng.below(12) == 0 {
+            self.check()?;
         }
         if self.rng.below(10) == 0 {
             self.coverage.read_only += 1;
             match self.open(true, false) {
                 Ok(()) => {
-                    self.verify_opening(false)?;
+                    self.verify_opening(false, false)?;
                     self.drop_volume();
                 }
                 Err(error) => self.refused(&error)?,
@@ -68,10 +123,15 @@ impl World {
                 // It came up before the power failed, and lives on until it does.
                 self.coverage.lives += 1;
                 self.verify()?;
-                self.work(8, u64::MAX)?;
+                let rng = self.rng.clone();
+                self.work(TURNS * (1 + tries), 8, u64::MAX)?;
+                self.rng = rng;
             }
             self.coverage.cuts_in_recovery += 1;
-            self.cut();
+            self.cut()?;
+            if troubled {
+                self.trouble_lasts(faults.clone());
+            }
         }
         let mut rollback = false;
         for attempt in 0..20 {
@@ -82,10 +142,14 @@ impl World {
                     self.coverage.works_beside += u64::from(self.plan.works_beside);
                     self.verify()?;
                     self.disk.set_faults(faults);
+                    self.trouble_begins();
                     return Ok(Fate::On);
                 }
                 Err(error) => {
                     self.refused(&error)?;
+                    if self.plan.trouble != Trouble::Transient {
+                        self.trouble_ends();
+                    }
                     rollback = self.plan.trouble == Trouble::Silent;
                     if attempt == 1 && rollback {
                         return Ok(Fate::Over);
@@ -99,15 +163,7 @@ impl World {
     fn refused(&mut self, error: &Error) -> Result<(), Violation> {
         self.coverage.refused += 1;
         self.drop_volume();
-        let expected = match self.plan.trouble {
-            Trouble::None | Trouble::Errors => false,
-            Trouble::Transient => true,
-            Trouble::Silent => matches!(
-                error.kind(),
-                ErrorKind::Corrupt | ErrorKind::Io | ErrorKind::Checksum | ErrorKind::NotAVolume
-            ),
-        };
-        match expected {
+        match self.plan.trouble.excuses(error) {
             true => Ok(()),
             false => Err(format!("open failed ({:?}): {error}", error.kind())),
         }
@@ -118,6 +174,7 @@ impl World {
     /// # Errors
     /// What the model refuses.
     pub fn live(&mut self) -> Result<(), Violation> {
+        self.draw_from(COURSE);
         self.disk.reseed(self.rng.next_u64());
         let requests = 1 + self.rng.below(self.plan.requests);
         let mut flushes = u64::MAX;
@@ -127,12 +184,12 @@ impl World {
             5 => flushes = 1 + self.rng.below(4),
             _ => {}
         }
-        self.work(requests, flushes)?;
-        if self.disk.is_off() {
-            self.cut();
-            return Ok(());
+        self.work(0, requests, flushes)?;
+        self.draw_from(END);
+        match self.disk.is_off() {
+            true => self.cut(),
+            false => self.end(),
         }
-        self.end()
     }
 
     /// Ends a life that still has power.
@@ -161,8 +218,7 @@ impl World {
                 // At the very moment in which a flush is acknowledged.
                 self.flush();
                 self.drain(0)?;
-                self.cut();
-                Ok(())
+                self.cut()
             }
             _ => {
                 for _ in 0..self.rng.below(20) {
@@ -173,8 +229,7 @@ impl World {
                         volume.wait(None);
                     }
                 }
-                self.cut();
-                Ok(())
+                self.cut()
             }
         }
     }
@@ -195,10 +250,11 @@ impl World {
         match closed {
             Ok(()) => {
                 self.coverage.closes += 1;
-                self.model.closed(true);
+                // What is under way may fail for itself where reads do.
+                self.model.closed(!self.plan.trouble.fails_reads());
                 Ok(())
             }
-            Err(_) if self.plan.trouble == Trouble::Errors => {
+            Err(_) if self.plan.trouble.latches() => {
                 self.coverage.latches += 1;
                 self.end_latched()
             }
@@ -221,19 +277,16 @@ impl World {
         let Some(closed) = self.close_volume() else { return Ok(()) };
         if closed.is_ok() && !self.disk.is_off() {
             self.coverage.closes += 1;
-            self.model.closed(true);
+            self.model.closed(!self.plan.trouble.fails_reads());
             self.disk.power_cut_keep_none();
             return Ok(());
         }
         if closed.is_ok() {
             self.model.closed(false);
         }
-        self.coverage.cuts += 1;
         self.coverage.cuts_in_close += 1;
         self.coverage.cuts_busy += u64::from(busy);
-        let how = self.draw_cut();
-        self.disk.power_cut_with(how);
-        Ok(())
+        self.cut()
     }
 
     /// Writes have stopped: what was read before is read still, then the power goes.
@@ -249,7 +302,6 @@ impl World {
             }
             self.drain(0)?;
         }
-        self.cut();
-        Ok(())
+        self.cut()
     }
 }

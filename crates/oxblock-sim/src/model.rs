@@ -1,24 +1,27 @@
 //! The independent model: what a volume may hold, from the acknowledged history alone.
 //!
-//! A block is a base, the content that it had when nothing was open, and the writes since. What is read is cut into
-//! regions at the ends of those writes, and each region is attributed to the writes, or the base, whose content it has.
-//! A region is legal unless some write that *must* be in the prefix lies over everything that matches.
+//! A block is a base, the content that it had when nothing was open, and the writes since. `judge.rs` says what of that
+//! may be read.
 
-use std::collections::{BTreeMap, HashSet};
+mod judge;
 
-use crate::content::{BLOCK, BLOCK_LEN, is_zero, small};
-use crate::history::{Block, Moment, Region, What, Write};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::content::{BLOCK, BLOCK_LEN, is_zero};
+use crate::history::{Block, Moment, What, Write};
 
 /// What the volume did and must not.
 pub type Violation = String;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Model {
     now: Moment,
     ids: u64,
     writes: Vec<Write>,
     blocks: BTreeMap<u64, Block>,
+    /// Blocks that were written to since their base.
+    open_blocks: BTreeSet<u64>,
     /// Zeroings that are not acknowledged: they matter for blocks that begin to exist meanwhile.
     open_zeroes: Vec<usize>,
     /// Everything acknowledged before this moment is durable.
@@ -46,6 +49,12 @@ impl Model {
         Self { lenient, ..Self::default() }
     }
 
+    /// The device was set back to when `past` was true; what is written from here on is something new all the same.
+    pub fn set_back(&mut self, past: Self) {
+        let Self { ids, checked, lost, .. } = *self;
+        *self = Self { ids, checked, lost, ..past };
+    }
+
     /// The next moment.
     pub fn tick(&mut self) -> Moment {
         self.now += 1;
@@ -64,7 +73,8 @@ impl Model {
         self.ids += 1;
         let (id, submitted) = (self.ids, self.tick());
         let place = self.writes.len();
-        let write = Write { id, what, from, to, submitted, acked: None, atomic, fua };
+        let write =
+            Write { id, what, from, to, submitted, acked: None, failed: false, atomic, fua };
         self.writes.push(write);
         let range = from / BLOCK..to.div_ceil(BLOCK);
         match what {
@@ -77,12 +87,14 @@ impl Model {
                     let block = self.blocks.entry(at).or_default();
                     block.writes.extend(open);
                     block.writes.push(place);
+                    self.open_blocks.insert(at);
                 }
             }
             What::Zeroes => {
                 // What does not exist is zero already.
-                for (_, block) in self.blocks.range_mut(range) {
+                for (at, block) in self.blocks.range_mut(range) {
                     block.writes.push(place);
+                    self.open_blocks.insert(*at);
                 }
                 self.open_zeroes.push(place);
             }
@@ -126,6 +138,11 @@ impl Model {
         self.write_mut(place).acked = Some(now);
     }
 
+    /// A write ended with an error.
+    pub fn failed(&mut self, place: usize) {
+        self.write_mut(place).failed = true;
+    }
+
     /// A flush that was handed over at `submitted` is acknowledged. `oldest` is when the oldest read under way began.
     pub fn flushed(&mut self, submitted: Moment, oldest: Moment) {
         self.tick();
@@ -137,7 +154,8 @@ impl Model {
     /// power failed meanwhile, that may have failed for itself.
     pub fn closed(&mut self, all: bool) {
         for place in 0..self.writes.len() {
-            if all && self.write(place).acked.is_none() {
+            let write = self.write(place);
+            if all && write.acked.is_none() && !write.failed {
                 self.acked(place);
             }
         }
@@ -151,7 +169,9 @@ impl Model {
             return;
         }
         let mut blocks = std::mem::take(&mut self.blocks);
-        for (at, block) in &mut blocks {
+        let mut open = std::mem::take(&mut self.open_blocks);
+        open.retain(|at| {
+            let Some(block) = blocks.get_mut(at) else { return false };
             let mut last: Moment = 0;
             let settled = self.writes_of(block).all(|(_, write)| {
                 let ordered = write.submitted > last;
@@ -159,240 +179,39 @@ impl Model {
                 last = acked;
                 ordered && acked < limit
             });
-            if settled && !block.writes.is_empty() {
-                let mut bytes =
-                    block.base.take().unwrap_or_else(|| vec![0; BLOCK_LEN].into_boxed_slice());
-                self.writes_of(block).for_each(|(_, write)| write.apply(*at, &mut bytes));
-                block.writes.clear();
-                block.base = Some(bytes);
+            if !settled {
+                return true;
             }
-        }
-        self.blocks = blocks;
-    }
-
-    /// Blocks that are, or may be, anything but zero, as ranges.
-    pub fn touched(&self) -> Vec<(u64, u64)> {
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for at in self.blocks.keys() {
-            match ranges.last_mut() {
-                Some((_, end)) if *end == *at => *end += 1,
-                _ => ranges.push((*at, *at + 1)),
-            }
-        }
-        ranges
-    }
-
-    /// Cuts `bytes`, which are at byte `start` within block `at`, into regions and attributes each.
-    fn regions(&self, at: u64, block: &Block, start: u64, bytes: &[u8]) -> Vec<Region> {
-        let end = start + bytes.len() as u64;
-        let skip = small(start - at * BLOCK);
-        let mut cuts = vec![start, end];
-        let over: Vec<(usize, &Write)> = self.writes_of(block).collect();
-        for (_, write) in &over {
-            cuts.push(write.from.clamp(start, end));
-            cuts.push(write.to.clamp(start, end));
-        }
-        cuts.sort_unstable();
-        cuts.dedup();
-        let pairs = cuts.iter().zip(cuts.iter().skip(1));
-        pairs
-            .map(|(from, to)| {
-                let within = small(from - start)..small(to - start);
-                let part = bytes.get(within.clone()).unwrap_or(&[]);
-                let base = block.base_has(skip + within.start, part);
-                let writers = over
-                    .iter()
-                    .filter(|(_, write)| write.covers(*from, *to) && write.matches(*from, part))
-                    .map(|(place, _)| *place)
-                    .collect();
-                Region { from: *from, to: *to, base, writers }
-            })
-            .collect()
-    }
-
-    /// Judges a region: something that matches must not lie under a write that `must` be there.
-    fn judge(
-        &self,
-        block: &Block,
-        region: &Region,
-        must: &dyn Fn(usize, &Write) -> bool,
-    ) -> Result<(), Violation> {
-        let place = format!("bytes {}..{}", region.from, region.to);
-        if !region.base && region.writers.is_empty() {
-            return Err(format!("{place}: content that nobody wrote; {}", self.explain(block)));
-        }
-        let musts: Vec<(usize, &Write)> = self
-            .writes_of(block)
-            .filter(|(at, write)| write.covers(region.from, region.to) && must(*at, write))
-            .collect();
-        let legal_writer = |at: &usize| {
-            let seen = self.write(*at);
-            !musts.iter().any(|(other, write)| other != at && seen.before(write))
-        };
-        if region.writers.iter().any(legal_writer) || (region.base && musts.is_empty()) {
-            return Ok(());
-        }
-        let seen: Vec<u64> = region.writers.iter().map(|at| self.write(*at).id).collect();
-        let over: Vec<u64> = musts.iter().map(|(_, write)| write.id).collect();
-        Err(format!(
-            "{place}: old content (of writes {seen:?}{}), though writes {over:?} must be there; {}",
-            if region.base { " or from before" } else { "" },
-            self.explain(block)
-        ))
-    }
-
-    fn explain(&self, block: &Block) -> String {
-        let list: Vec<String> = self
-            .writes_of(block)
-            .map(|(_, write)| {
-                format!(
-                    "{}{:?} {}..{} at {}..{:?}{}",
-                    write.id,
-                    write.what,
-                    write.from,
-                    write.to,
-                    write.submitted,
-                    write.acked,
-                    if write.fua { " FUA" } else { "" }
-                )
-            })
-            .collect();
-        format!("durable before {}; history: {}", self.durable, list.join(", "))
-    }
-
-    /// Checks the part of block `at` that a read which was handed over at `submitted` has found at byte `from`.
-    ///
-    /// # Errors
-    /// Old or foreign content.
-    pub fn check_read(
-        &mut self,
-        at: u64,
-        from: u64,
-        bytes: &[u8],
-        submitted: Moment,
-    ) -> Result<(), Violation> {
-        self.checked += 1;
-        let Some(block) = self.blocks.get(&at) else {
-            return match is_zero(bytes) {
-                true => Ok(()),
-                false => Err(format!("block {at}: never written, not zero")),
-            };
-        };
-        if block.poisoned {
-            return Ok(());
-        }
-        let start = at * BLOCK;
-        let skip = small(from - start);
-        if block.writes.is_empty() {
-            return match block.base_has(skip, bytes) {
-                true => Ok(()),
-                false => Err(format!("block {at}: not what was settled there")),
-            };
-        }
-        let must = |_: usize, write: &Write| write.acked.is_some_and(|acked| acked < submitted);
-        for region in self.regions(at, block, from, bytes) {
-            self.judge(block, &region, &must).map_err(|why| format!("block {at}: {why}"))?;
-        }
-        Ok(())
-    }
-
-    /// Checks the whole volume after an opening, given every block that was read, and makes it the new base if the
-    /// opening made it durable.
-    ///
-    /// # Errors
-    /// Anything that is not the state after a prefix.
-    pub fn check_opening(
-        &mut self,
-        seen: &[(u64, Seen<'_>)],
-        durable: bool,
-    ) -> Result<(), Violation> {
-        let mut attributed: Vec<(u64, Vec<Region>)> = Vec::new();
-        for (at, seen) in seen {
-            self.checked += 1;
-            let block = self.blocks.get(at);
-            let Seen::Bytes(bytes) = seen else {
-                if self.lenient || block.is_some_and(|block| block.poisoned) {
-                    continue;
-                }
-                return Err(format!("block {at} cannot be read"));
-            };
-            match block {
-                Some(block) if block.poisoned => {}
-                Some(block) if !block.writes.is_empty() => {
-                    attributed.push((*at, self.regions(*at, block, *at * BLOCK, bytes)));
-                }
-                Some(block) if block.base_has(0, bytes) => {}
-                None if is_zero(bytes) => {}
-                _ => return Err(format!("block {at}: not what was settled there")),
-            }
-        }
-        self.check_prefix(&attributed)?;
-        if durable {
-            self.collapse(seen);
-        }
-        Ok(())
-    }
-
-    fn check_prefix(&mut self, attributed: &[(u64, Vec<Region>)]) -> Result<(), Violation> {
-        let mut present: HashSet<usize> = HashSet::new();
-        // A device that lies keeps no FUA write, so none can be demanded.
-        let kept = |write: &Write| write.fua && write.acked.is_some() && !self.lenient;
-        present.extend((0..).zip(&self.writes).filter(|(_, write)| kept(write)).map(|(at, _)| at));
-        for region in attributed.iter().flat_map(|(_, regions)| regions) {
-            present.extend(region.certain());
-        }
-        let demanded = if self.lenient { 0 } else { self.durable };
-        let reach =
-            present.iter().map(|place| self.write(*place).submitted).fold(demanded, Moment::max);
-        let must = |place: usize, write: &Write| {
-            write.acked.is_some_and(|acked| acked < reach)
-                || (present.contains(&place) && (write.atomic || kept(write)))
-        };
-        for (at, regions) in attributed {
-            let Some(block) = self.blocks.get(at) else { continue };
-            for region in regions {
-                self.judge(block, region, &must).map_err(|why| {
-                    format!("block {at}: {why}; the prefix reaches to moment {reach}")
-                })?;
-            }
-        }
-        self.check_layers(attributed, &present)?;
-        let lost = self.writes.iter().enumerate().filter(|(place, write)| {
-            write.acked.is_some_and(|acked| acked >= reach) && !present.contains(place)
+            let mut bytes =
+                block.base.take().unwrap_or_else(|| vec![0; BLOCK_LEN].into_boxed_slice());
+            let (from, to) = (at * BLOCK, (at + 1) * BLOCK);
+            // What comes before a write of all of it is not seen any more.
+            let hidden = self.writes_of(block).filter(|(_, write)| write.covers(from, to)).last();
+            let first = hidden.map_or(0, |(place, _)| place);
+            self.writes_of(block)
+                .skip_while(|(place, _)| *place < first)
+                .for_each(|(_, write)| write.apply(*at, &mut bytes));
+            block.writes.clear();
+            block.base = Some(bytes);
+            false
         });
-        self.lost += lost.count() as u64;
-        Ok(())
+        self.blocks = blocks;
+        self.open_blocks = open;
     }
 
-    /// Two atomic writes that are both there lie over each other in one order.
-    fn check_layers(
-        &self,
-        attributed: &[(u64, Vec<Region>)],
-        present: &HashSet<usize>,
-    ) -> Result<(), Violation> {
-        let mut over: HashSet<(usize, usize)> = HashSet::new();
-        for (at, regions) in attributed {
-            let Some(block) = self.blocks.get(at) else { continue };
-            for region in regions {
-                let certain = region.certain().filter(|top| self.write(*top).atomic);
-                let Some(top) = certain else { continue };
-                for (below, write) in self.writes_of(block) {
-                    let covers = write.atomic && write.covers(region.from, region.to);
-                    if below == top || !covers || !present.contains(&below) {
-                        continue;
-                    }
-                    over.insert((top, below));
-                    if over.contains(&(below, top)) {
-                        return Err(format!(
-                            "block {at}: writes {} and {} lie over each other both ways",
-                            self.write(top).id,
-                            write.id
-                        ));
-                    }
-                }
-            }
-        }
-        Ok(())
+    /// Blocks that are, or may be, anything but zero, in order.
+    pub fn touched(&self) -> impl Iterator<Item = u64> {
+        self.blocks.keys().copied()
+    }
+
+    /// Of these, those that a write may have changed since they were last seen, in order.
+    pub fn recent(&self) -> impl Iterator<Item = u64> {
+        self.open_blocks.iter().copied()
+    }
+
+    /// The first touched block from `at` on.
+    pub fn touched_from(&self, at: u64) -> Option<u64> {
+        self.blocks.range(at..).next().map(|(at, _)| *at)
     }
 
     /// What was seen is what there is: histories end, blocks that were not seen keep what they had.
@@ -400,12 +219,11 @@ impl Model {
         for (at, seen) in seen {
             match seen {
                 Seen::Bytes(bytes) if is_zero(bytes) => {
-                    if self.blocks.get(at).is_some_and(|block| !block.poisoned) {
-                        self.blocks.remove(at);
-                    }
+                    self.blocks.remove(at);
                 }
                 Seen::Bytes(bytes) => {
                     let block = self.blocks.entry(*at).or_default();
+                    block.stray.clear();
                     if std::mem::take(&mut block.writes).is_empty() && block.base.is_some() {
                         // Compared with it already.
                         continue;
@@ -416,14 +234,18 @@ impl Model {
                     }
                 }
                 Seen::Failed => {
-                    let block = self.blocks.entry(*at).or_default();
-                    block.poisoned = true;
-                    block.writes.clear();
+                    let Some(block) = self.blocks.get_mut(at) else { continue };
+                    let writes = std::mem::take(&mut block.writes);
+                    block
+                        .stray
+                        .extend(writes.iter().filter_map(|at| self.writes.get(*at)).cloned());
                 }
             }
         }
-        for block in self.blocks.values_mut() {
-            block.writes.clear();
+        for at in std::mem::take(&mut self.open_blocks) {
+            if let Some(block) = self.blocks.get_mut(&at) {
+                block.writes.clear();
+            }
         }
         self.writes.clear();
         self.open_zeroes.clear();

@@ -3,24 +3,12 @@
 use oxblock::complete::policy::CompletePolicy;
 use oxblock::csum::CsumKind;
 use oxblock::device::Fua;
-use oxblock::device::sim::{DiscardMode, FaultPlan, FaultRates, Rng, SimConfig};
+use oxblock::device::sim::{DiscardMode, Rng, SimConfig};
 use oxblock::submit::policy::SubmitPolicy;
 use oxblock::volume::{Costs, CrcCode, Policy, required_size};
 
 use crate::content::small;
-
-/// What goes wrong besides the power.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
-    /// Nothing.
-    None,
-    /// Reads that fail or come with a flipped bit, once.
-    Transient,
-    /// Writes and flushes that fail, and say so.
-    Errors,
-    /// Writes that get lost, land elsewhere or are stored with a flipped bit, and bits that rot.
-    Silent,
-}
+use crate::trouble::Trouble;
 
 /// Everything that a run draws from its seed before it begins.
 #[derive(Debug, Clone)]
@@ -47,6 +35,10 @@ pub struct Plan {
     pub hot_bytes: u64,
     /// Fill the volume first.
     pub fill: bool,
+    /// Rounds of writes before the first life that leave a little alive in each segment, so that cleaning has work.
+    pub wear: u64,
+    /// Further outcomes of a power cut that are tried, at the most, before the one with which life goes on.
+    pub outcomes: u64,
     /// Mostly single blocks.
     pub small: bool,
     /// What goes wrong.
@@ -63,7 +55,7 @@ pub struct Plan {
 
 const MIB: u64 = 1 << 20;
 
-/// One of the ways that requests can take.
+/// One of the ways that requests can take. The table CRC is many times slower than all else, so few plans have it.
 fn policy(rng: &mut Rng) -> Policy {
     Policy {
         submit: *SubmitPolicy::ALL.get(small(rng.below(4))).unwrap_or(&SubmitPolicy::Auto),
@@ -72,7 +64,37 @@ fn policy(rng: &mut Rng) -> Policy {
             .get(small(rng.below(4)))
             .copied()
             .flatten(),
-        crc: if rng.below(2) == 0 { CrcCode::Fast } else { CrcCode::Table },
+        crc: if rng.below(16) == 0 { CrcCode::Table } else { CrcCode::Fast },
+    }
+}
+
+/// How large a plan is: what a power cut costs is mostly the size of what is read after it, so nearly all plans are as
+/// small as the format allows, and a few are not.
+struct Scale {
+    /// Blocks of the volume, at the least, and how many more at the most.
+    blocks: (u64, u64),
+    /// Only some spots of it are written.
+    sparse: bool,
+    /// Lives, at the least, and how many more at the most.
+    lives: (u64, u64),
+    /// The powers of two that the requests of a life are drawn below: the least, and how many there are.
+    requests: (u64, u64),
+}
+
+impl Scale {
+    /// Draws one.
+    fn draw(rng: &mut Rng) -> Self {
+        let scale = |blocks, sparse, lives, requests| Self { blocks, sparse, lives, requests };
+        match rng.below(256) {
+            0..100 => scale((1, 64), false, (24, 60), (1, 6)),
+            100..190 => scale((40, 220), false, (24, 60), (1, 7)),
+            190..230 => scale((256, 1024), false, (16, 32), (2, 7)),
+            230..240 => scale((1024, 6 << 10), false, (6, 12), (3, 7)),
+            240..243 => scale((6 << 10, 10 << 10), false, (4, 8), (3, 8)),
+            243..254 => scale((32 << 10, 64 << 10), true, (8, 16), (3, 7)),
+            254 => scale((256 << 10, 1), true, (4, 8), (3, 7)),
+            _ => scale((16 << 20, 1), true, (2, 4), (3, 6)),
+        }
     }
 }
 
@@ -80,15 +102,9 @@ impl Plan {
     /// The plan of a seed.
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x0b10_c50a);
-        let sparse = rng.below(5) == 0;
-        let size = match (sparse, rng.below(8)) {
-            (true, 0) => 64 << 30,
-            (true, _) => 1 << 30,
-            (false, 0..5) => (2 + rng.below(7)) * MIB,
-            (false, 5 | 6) => (8 + rng.below(17)) * MIB,
-            (false, _) => (24 + rng.below(41)) * MIB,
-        };
-        let size = size + rng.below(2) * rng.below(200) * 4096;
+        let scale = Scale::draw(&mut rng);
+        let sparse = scale.sparse;
+        let size = (scale.blocks.0 + rng.below(scale.blocks.1)) * 4096;
         let device = required_size(size).unwrap_or(size * 2) + rng.below(3) / 2 * 16 * MIB;
         let mut config = SimConfig::new(device, rng.next_u64());
         config.discard = match rng.below(3) {
@@ -105,14 +121,23 @@ impl Plan {
             _ => {}
         }
         config.reorder = rng.below(8) != 0;
-        let csum = *CsumKind::ALL.get(small(rng.below(6))).unwrap_or(&CsumKind::Crc32c);
+        let csum = match rng.below(16) {
+            0..3 => CsumKind::Xxh3,
+            3 | 4 => CsumKind::Blake3,
+            5 => CsumKind::Sha256,
+            _ => CsumKind::Crc32c,
+        };
         let spots = if sparse { 8 + rng.below(250) } else { rng.below(3) };
-        let hot_bytes = if sparse { 16 << 10 } else { 256 << 10 };
+        let hot_bytes = if sparse { 16 << 10 } else { (256 << 10).min(size / 4) };
         let hot = (0..spots).map(|_| rng.below(size - hot_bytes) / 4096 * 4096).collect();
-        let trouble = match rng.below(12) {
-            0 => Trouble::Transient,
-            1 => Trouble::Errors,
-            2 => Trouble::Silent,
+        let trouble = match rng.below(32) {
+            0 | 1 => Trouble::Transient,
+            2 | 3 => Trouble::Errors,
+            4 | 5 => Trouble::Silent,
+            6 => Trouble::Latent,
+            7 => Trouble::Stuck,
+            8 => Trouble::Gone,
+            9 => Trouble::Full,
             _ => Trouble::None,
         };
         Self {
@@ -122,12 +147,18 @@ impl Plan {
             csum,
             map_cache: if rng.below(4) == 0 { 4 * MIB } else { 256 << 10 },
             depth: [1, 1, 2, 4, 8, 16, 32].get(small(rng.below(7))).copied().unwrap_or(1),
-            lives: 4 + rng.below(12),
-            requests: 1 << (3 + rng.below(8)),
+            lives: scale.lives.0 + rng.below(scale.lives.1),
+            requests: 1 << (scale.requests.0 + rng.below(scale.requests.1)),
             hot,
             hot_bytes,
             fill: !sparse && size < 24 * MIB && rng.below(3) == 0,
-            small: sparse || rng.below(2) == 0,
+            wear: if !sparse && (MIB / 8..8 * MIB).contains(&size) {
+                (rng.below(4) / 3) * (8 + rng.below(16))
+            } else {
+                0
+            },
+            outcomes: rng.below(5),
+            small: sparse || rng.below(3) != 0,
             trouble,
             policy: policy(&mut Rng::new(seed ^ 0x0901_1c1e)),
             costs: Costs { block_ns: 1 + seed % 3 * 2000, hand_off_ns: 500, wake_ns: 50_000 },
@@ -135,35 +166,5 @@ impl Plan {
             cheap_reads: rng.below(2) == 0,
             works_beside: rng.below(2) == 0,
         }
-    }
-
-    /// The device faults of this run.
-    pub fn faults(&self, rng: &mut Rng) -> FaultPlan {
-        let mut ppm = |most: u64| u32::try_from(rng.below(most)).unwrap_or(0);
-        let rates = match self.trouble {
-            Trouble::None => return FaultPlan::new(),
-            Trouble::Transient => FaultRates {
-                read_fail: ppm(5_000),
-                read_flip: ppm(5_000),
-                discard_fail: ppm(50_000),
-                stall: ppm(20_000),
-                stall_ns: 5_000_000,
-                ..FaultRates::default()
-            },
-            Trouble::Errors => FaultRates {
-                write_fail: ppm(4_000),
-                write_torn: ppm(4_000),
-                flush_fail: ppm(10_000),
-                ..FaultRates::default()
-            },
-            Trouble::Silent => FaultRates {
-                write_lost: ppm(3_000),
-                write_misdirected: ppm(3_000),
-                write_flip: ppm(3_000),
-                rot: ppm(3_000),
-                ..FaultRates::default()
-            },
-        };
-        FaultPlan::new().rates(0, rates)
     }
 }

@@ -2,10 +2,11 @@
 
 use oxblock::device::sim::Cut;
 
+use crate::mask::Mask;
 use crate::model::Violation;
 use crate::plan::Plan;
-use crate::probe::Sabotage;
 use crate::run::Failure;
+use crate::sabotage::Sabotage;
 use crate::world::World;
 
 /// A short piece of work.
@@ -16,16 +17,22 @@ pub type Script = fn(&mut World) -> Result<(), Violation>;
 ///
 /// # Errors
 /// The first cut after which the volume is not the state after a prefix.
-pub fn every_point(plan: &Plan, script: Script, reseeds: u64) -> Result<u64, Failure> {
+pub fn every_point(plan: &Plan, script: Script, reseeds: u64) -> Result<u64, Box<Failure>> {
     let mut cuts = 0;
     let mut point = 1;
     loop {
         let mut finished = false;
         for outcome in 0..reseeds {
-            let failed = |what: Violation| Failure {
-                seed: plan.seed,
-                step: point,
-                what: format!("cut after {point} changes, outcome {outcome}: {what}"),
+            let failed = |what: Violation| {
+                Box::new(Failure {
+                    seed: plan.seed,
+                    step: point,
+                    life: 0,
+                    played: Vec::new(),
+                    mask: Mask::default(),
+                    sabotage: Sabotage::None,
+                    what: format!("cut after {point} changes, outcome {outcome}: {what}"),
+                })
             };
             finished |= one(plan, script, point, outcome).map_err(failed)?;
             cuts += 1;

@@ -7,18 +7,7 @@ use oxblock::device::sim::SimQueue;
 use oxblock::device::{Action, Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
 use crate::plan::Plan;
-
-/// A fault of the harness on purpose, to prove that the checker can fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Sabotage {
-    /// None.
-    #[default]
-    None,
-    /// Flushes are acknowledged and not passed on.
-    DropFlushes,
-    /// Durable writes are passed on as volatile ones.
-    DropDurable,
-}
+use crate::sabotage::Sabotage;
 
 /// Waits without a completion after which the engine counts as stuck.
 const PATIENCE: u32 = 20_000;

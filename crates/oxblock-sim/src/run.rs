@@ -1,14 +1,15 @@
 //! One seed from beginning to end.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use crate::coverage::Coverage;
 use crate::life::Fate;
+use crate::mask::Mask;
 use crate::model::Violation;
 use crate::plan::Plan;
-use crate::probe::Sabotage;
+use crate::sabotage::Sabotage;
 use crate::world::World;
 
 /// How a run went.
@@ -29,15 +30,35 @@ pub struct Failure {
     pub seed: u64,
     /// Requests handed over before.
     pub step: u64,
+    /// The life in which it happened.
+    pub life: u64,
+    /// The turns that were played until then, with their lives.
+    pub played: Vec<(u64, u64)>,
+    /// What of the plan was played.
+    pub mask: Mask,
+    /// The lie that was told.
+    pub sabotage: Sabotage,
     /// What happened.
     pub what: String,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { seed, step, what } = self;
-        writeln!(f, "seed {seed}, after {step} requests: {what}")?;
-        write!(f, "replay: cargo run --release -p oxblock-sim -- --seeds {seed}..{}", seed + 1)
+        let Self { seed, step, life, what, mask, sabotage, .. } = self;
+        writeln!(f, "seed {seed}, life {life}, after {step} requests: {what}")?;
+        let features = if sabotage.is_bug() { " --features canary" } else { "" };
+        write!(
+            f,
+            "replay: cargo run --release -p oxblock-sim{features} -- --seeds {seed}..{}",
+            seed + 1
+        )?;
+        if !mask.is_all() {
+            write!(f, " --only '{mask}'")?;
+        }
+        if *sabotage != Sabotage::None {
+            write!(f, " --sabotage {}", sabotage.name())?;
+        }
+        Ok(())
     }
 }
 
@@ -71,49 +92,87 @@ fn keep_panics() {
 
 /// Runs a plan.
 pub fn run_plan(plan: Plan, sabotage: Sabotage) -> Outcome {
+    run_masked(plan, sabotage, &Mask::default())
+}
+
+/// Runs what `mask` leaves of a plan.
+pub fn run_masked(plan: Plan, sabotage: Sabotage, mask: &Mask) -> Outcome {
+    play(plan, sabotage, mask, false).0
+}
+
+/// As [`run_masked`], and says what happened, line by line.
+pub fn tell(plan: Plan, sabotage: Sabotage, mask: &Mask) -> (Outcome, Vec<String>) {
+    play(plan, sabotage, mask, true)
+}
+
+fn play(plan: Plan, sabotage: Sabotage, mask: &Mask, tell: bool) -> (Outcome, Vec<String>) {
     keep_panics();
     let seed = plan.seed;
-    let mut world = match World::new(plan, sabotage) {
+    let failed = |what, step, life, played| Failure {
+        seed,
+        step,
+        life,
+        played,
+        what,
+        mask: mask.clone(),
+        sabotage,
+    };
+    sabotage.begin();
+    let mut world = match World::masked(plan, sabotage, mask.clone()) {
         Ok(world) => world,
         Err(what) => {
-            let failure = Some(Failure { seed, step: 0, what });
-            return Outcome { digest: 0, coverage: Coverage::default(), failure };
+            let failure = Some(failed(what, 0, 0, Vec::new()));
+            return (Outcome { digest: 0, coverage: Coverage::default(), failure }, Vec::new());
         }
     };
+    world.story = tell.then(RefCell::default);
     // A panic of the engine is a finding like any other; the world is only looked at afterwards.
     RUNNING.set(true);
     let result = catch_unwind(AssertUnwindSafe(|| lives(&mut world)));
     RUNNING.set(false);
-    let failure = match result {
+    let what = match result {
         Ok(Ok(())) => None,
         Ok(Err(what)) => Some(what),
         Err(_) => Some(format!("the engine panicked: {}", LAST_PANIC.take())),
     };
     let mut coverage = world.coverage;
-    coverage.device_ops = world.disk.stats().operations();
+    let stats = world.disk.stats();
+    coverage.device_ops = stats.operations();
+    coverage.add_hits(&stats.hits);
     coverage.blocks_checked = world.model.checked;
     coverage.writes_lost = world.model.lost;
-    let failure = failure.map(|what| Failure { seed, step: world.step, what });
+    let played = std::mem::take(&mut world.played);
+    let failure = what.map(|what| failed(what, world.step, world.life, played));
+    let story = world.story.take().map_or_else(Vec::new, RefCell::into_inner);
     let outcome = Outcome { digest: world.digest, coverage, failure };
     if outcome.failure.is_some() {
-        // A volume that is in an impossible state must not run its destructors.
+        // A volume that is in an impossible state must not run its destructors. What it keeps of the device is small then.
+        world.disk.erase(0);
         std::mem::forget(world);
     }
-    outcome
+    (outcome, story)
 }
 
+/// Plays the lives; the last opening, after which everything is verified, counts as one more.
 fn lives(world: &mut World) -> Result<(), Violation> {
+    let mut fresh = true;
     for life in 0..world.plan.lives {
+        if !world.mask.has_life(life) {
+            continue;
+        }
+        world.life = life;
         if world.reopen()? == Fate::Over {
             return Ok(());
         }
-        if life == 0 && world.plan.fill {
-            world.fill()?;
+        if std::mem::take(&mut fresh) {
+            world.prepare()?;
         }
         world.live()?;
     }
-    world.disk.clear_faults();
+    world.life = world.plan.lives;
+    world.trouble_ends();
     if world.reopen()? == Fate::On {
+        world.verify_opening(true, true)?;
         world.drop_volume();
     }
     Ok(())

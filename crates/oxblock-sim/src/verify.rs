@@ -1,24 +1,62 @@
 //! Reading a whole volume after an opening and comparing it with the model.
 
+use std::collections::BTreeSet;
+
 use oxblock::{Buf, Completion, Request, RequestKind};
 
 use crate::content::{BLOCK, BLOCK_LEN, small};
 use crate::model::{Seen, Violation};
-use crate::plan::Trouble;
+use crate::trouble::Trouble;
 use crate::world::World;
 
 /// Blocks of one read.
 const CHUNK: u64 = 128;
-/// Volumes up to this many blocks are read from end to end, others where something may be.
+/// Volumes up to this many blocks are read from end to end after every opening.
+const TINY: u64 = 128;
+/// Volumes up to this many blocks are read from end to end now and then; larger ones where something may be.
 const WHOLE: u64 = 32 << 8;
+/// Blocks that were not written to lately and are looked at all the same.
+const SAMPLES: u64 = 6;
+
+/// Runs of blocks out of blocks in order, each as long as one read at the most.
+pub(crate) fn runs(blocks: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for at in blocks {
+        match runs.last_mut() {
+            Some((from, end)) if *end == at && *end - *from < CHUNK => *end += 1,
+            _ => runs.push((at, at + 1)),
+        }
+    }
+    runs
+}
 
 impl World {
-    /// Reads everything and judges it; from then on it is the base.
+    /// Reads what may have changed and a sample of the rest, in some lives everything, and judges it; from then on it is
+    /// the base.
     ///
     /// # Errors
     /// A state that no prefix explains.
     pub fn verify(&mut self) -> Result<(), Violation> {
-        self.verify_opening(true)
+        let all = self.rng.below(8) == 0;
+        self.verify_opening(true, all)
+    }
+
+    /// The blocks to look at after an opening.
+    fn choose_ranges(&mut self, all: bool) -> Vec<(u64, u64)> {
+        let end = self.plan.size.div_ceil(BLOCK);
+        if end <= TINY || all && end <= WHOLE {
+            return runs(0..end);
+        }
+        let mut blocks: BTreeSet<u64> = match all {
+            true => self.model.touched().collect(),
+            false => self.model.recent().collect(),
+        };
+        for _ in 0..SAMPLES {
+            let at = self.rng.below(end);
+            blocks.insert(at);
+            blocks.extend(self.model.touched_from(at));
+        }
+        runs(blocks.into_iter())
     }
 
     /// As [`verify`](Self::verify) after an opening that made what it found durable, or, as read-only ones, did not: what
@@ -26,35 +64,13 @@ impl World {
     ///
     /// # Errors
     /// A state that no prefix explains.
-    pub fn verify_opening(&mut self, durable: bool) -> Result<(), Violation> {
-        let end = self.plan.size.div_ceil(BLOCK);
-        let mut ranges = self.model.touched();
-        if end <= WHOLE || self.rng.below(64) == 0 && end <= 1 << 18 {
-            ranges = vec![(0, end)];
-        } else {
-            for _ in 0..16 {
-                let at = self.rng.below(end);
-                ranges.push((at, (at + 1 + self.rng.below(CHUNK)).min(end)));
-            }
-            ranges.sort_unstable();
-            let mut last = 0;
-            for range in &mut ranges {
-                range.0 = range.0.max(last);
-                range.1 = range.1.max(range.0);
-                last = range.1;
-            }
-        }
+    pub fn verify_opening(&mut self, durable: bool, all: bool) -> Result<(), Violation> {
+        self.coverage.full_checks += u64::from(all);
         let mut bufs: Vec<(u64, Buf, Vec<u64>)> = Vec::new();
-        for (from, to) in ranges {
-            let mut at = from;
-            while at < to {
-                let next = (at + CHUNK).min(to);
-                if let Some(found) = self.read_now(at, next)? {
-                    bufs.push(found);
-                } else {
-                    return Ok(());
-                }
-                at = next;
+        for (from, to) in self.choose_ranges(all) {
+            match self.read_now(from, to)? {
+                Some(found) => bufs.push(found),
+                None => return Ok(()),
             }
         }
         let seen: Vec<(u64, Seen<'_>)> = bufs
@@ -76,19 +92,19 @@ impl World {
             let found = done.buf.unwrap_or_else(|| Buf::new(0));
             let Err(error) = done.result else { return Ok(Some((from, found, Vec::new()))) };
             match self.plan.trouble {
-                Trouble::None | Trouble::Errors => {
+                trouble if trouble.is_sound() => {
                     return Err(format!("verify: {:?}: {error}", error.kind()));
                 }
                 // A transient fault may hit a block twice in a row, hardly ten times.
                 Trouble::Transient if tries < 9 => tries += 1,
-                Trouble::Transient => {
+                Trouble::Silent => break (found, error),
+                _ => {
                     // A node that came damaged three times in a row is given up until the next opening.
-                    self.disk.clear_faults();
+                    self.trouble_ends();
                     self.drop_volume();
                     self.open(false, false).map_err(|error| format!("open again: {error}"))?;
                     tries = 0;
                 }
-                Trouble::Silent => break (found, error),
             }
         };
         self.coverage.damaged_reads += 1;

@@ -118,15 +118,27 @@ impl World {
         }
     }
 
-    /// Works for up to `requests` requests, or until the power fails or `flushes` flushes are acknowledged.
+    /// Works for up to `requests` requests, the turns from `first` on, or until the power fails or `flushes` flushes are
+    /// acknowledged.
     ///
     /// # Errors
     /// What the model refuses.
-    pub fn work(&mut self, requests: u64, flushes: u64) -> Result<(), Violation> {
-        for _ in 0..requests {
+    pub fn work(&mut self, first: u64, requests: u64, flushes: u64) -> Result<(), Violation> {
+        for turn in first..first + requests {
             if self.disk.is_off() || self.flushes >= flushes || self.latched {
                 break;
             }
+            if !self.mask.has_turn(self.life, turn) {
+                continue;
+            }
+            self.played.push((self.life, turn));
+            if turn >= self.leaves {
+                self.leaves = u64::MAX;
+                self.coverage.leaves += 1;
+                self.log(|| "the device is gone".into());
+                self.disk.set_gone(0, true);
+            }
+            self.draw_from(turn);
             self.request();
             let depth = small(self.plan.depth);
             // Sometimes several requests leave together, sometimes each goes alone.
@@ -140,11 +152,19 @@ impl World {
         Ok(())
     }
 
-    /// Writes the whole volume once.
+    /// What comes before the first life.
     ///
     /// # Errors
     /// What the model refuses.
-    pub fn fill(&mut self) -> Result<(), Violation> {
+    pub fn prepare(&mut self) -> Result<(), Violation> {
+        if self.plan.fill {
+            self.fill()?;
+        }
+        self.wear()
+    }
+
+    /// Writes the whole volume once.
+    fn fill(&mut self) -> Result<(), Violation> {
         let mut from = 0;
         while from < self.plan.size && !self.disk.is_off() && !self.latched {
             let to = (from + MIB).min(self.plan.size);
@@ -153,5 +173,26 @@ impl World {
             self.drain(small(self.plan.depth) - 1)?;
         }
         Ok(())
+    }
+
+    /// Leaves something alive in one segment after the other: a block that stays, then writes that do not.
+    fn wear(&mut self) -> Result<(), Violation> {
+        let blocks = self.plan.size / BLOCK;
+        let half = (blocks / 2).clamp(1, 256);
+        for round in 0..self.plan.wear {
+            let stays = blocks - 1 - round % (blocks - half).max(1);
+            self.write(stays * BLOCK, (stays + 1) * BLOCK, false);
+            for _ in 0..512 / (half + 1) {
+                if self.disk.is_off() || self.latched {
+                    return Ok(());
+                }
+                self.write(0, half * BLOCK, false);
+                self.drain(small(self.plan.depth) - 1)?;
+            }
+            // So that the model need not keep all of it.
+            self.drain(0)?;
+            self.flush();
+        }
+        self.drain(0)
     }
 }

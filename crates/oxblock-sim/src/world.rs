@@ -1,17 +1,21 @@
 //! One run's state: the device, the volume on it, the model beside it, and what is under way.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use oxblock::device::sim::{Rng, SimDisk};
-use oxblock::volume::create_on;
+use oxblock::volume::{FindingKind, check_on, create_on};
 use oxblock::{Completion, CreateOptions, ErrorKind, OpenOptions, Request, RequestKind, Volume};
 
 use crate::content::{BLOCK, small};
 use crate::coverage::Coverage;
 use crate::history::Moment;
+use crate::mask::{Mask, chance};
 use crate::model::{Model, Violation};
-use crate::plan::{Plan, Trouble};
-use crate::probe::{Probe, Sabotage};
+use crate::plan::Plan;
+use crate::probe::Probe;
+use crate::sabotage::Sabotage;
+use crate::trouble::{Past, Trouble};
 
 /// A request under way.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +59,18 @@ pub struct World {
     pub step: u64,
     /// Flushes acknowledged in this life.
     pub flushes: u64,
+    /// What of the plan is played.
+    pub mask: Mask,
+    /// The number of the life.
+    pub life: u64,
+    /// The turn at which the device disappears.
+    pub leaves: u64,
+    /// What a stale device would come back as.
+    pub past: Option<Past>,
+    /// The turns that were played, with their lives.
+    pub played: Vec<(u64, u64)>,
+    /// What happened, if that was asked for.
+    pub story: Option<RefCell<Vec<String>>>,
     loud: bool,
     tags: u64,
 }
@@ -71,6 +87,15 @@ impl World {
     /// # Errors
     /// The engine refuses to make it.
     pub fn new(plan: Plan, sabotage: Sabotage) -> Result<Self, Violation> {
+        Self::masked(plan, sabotage, Mask::default())
+    }
+
+    /// As [`new`](Self::new), of which only what `mask` leaves is played.
+    ///
+    /// # Errors
+    /// The engine refuses to make it.
+    pub fn masked(mut plan: Plan, sabotage: Sabotage, mask: Mask) -> Result<Self, Violation> {
+        mask.plain.iter().for_each(|plain| plain.apply(&mut plan));
         let disk = SimDisk::single(plan.device.clone());
         let options =
             CreateOptions { size: Some(plan.size), csum: plan.csum, ..CreateOptions::default() };
@@ -92,16 +117,34 @@ impl World {
             digest: 0,
             step: 0,
             flushes: 0,
+            mask,
+            life: 0,
+            leaves: u64::MAX,
+            past: None,
+            played: Vec::new(),
+            story: None,
             loud: std::env::var_os("OXBLOCK_SIM_LOG").is_some(),
             tags: 0,
         })
     }
 
-    /// Says what happens, when asked to by `OXBLOCK_SIM_LOG`.
+    /// Says what happens, when asked to by `OXBLOCK_SIM_LOG`, and keeps it for the [`story`](Self::story).
     pub fn log(&self, what: impl FnOnce() -> String) {
-        if self.loud {
-            eprintln!("[{} ns, request {}] {}", self.disk.now(), self.step, what());
+        if !self.loud && self.story.is_none() {
+            return;
         }
+        let line = format!("[{} ns, request {}] {}", self.disk.now(), self.step, what());
+        if self.loud {
+            eprintln!("{line}");
+        }
+        if let Some(story) = &self.story {
+            story.borrow_mut().push(line);
+        }
+    }
+
+    /// From here on chance is that of a turn of this life.
+    pub fn draw_from(&mut self, turn: u64) {
+        self.rng = chance(self.plan.seed, self.life, turn);
     }
 
     /// Takes a word into the digest.
@@ -110,21 +153,45 @@ impl World {
         self.digest = n ^ (n >> 29);
     }
 
+    /// How the volume is opened.
+    fn options(&self) -> OpenOptions {
+        OpenOptions {
+            map_cache_bytes: self.plan.map_cache,
+            policy: self.plan.policy,
+            costs: Some(self.plan.costs),
+            ..OpenOptions::default()
+        }
+    }
+
+    fn queue_to_device(&self) -> Box<Probe> {
+        Box::new(Probe::new(self.disk.queue(), self.sabotage, &self.plan))
+    }
+
+    /// Checks the volume, which is not open, without changing it.
+    ///
+    /// # Errors
+    /// It finds anything; the device must be sound.
+    pub fn check(&mut self) -> Result<(), Violation> {
+        self.coverage.checks += 1;
+        let report = check_on(self.queue_to_device(), &self.options(), &mut |_, _| {})
+            .map_err(|error| format!("check ({:?}): {error}", error.kind()))?;
+        self.log(|| format!("checked: {} findings", report.total_findings));
+        self.note(report.blocks);
+        // A copy of the superblock that a cut has torn is to be told to users, and no harm.
+        let harm = report.findings.iter().find(|found| found.kind != FindingKind::Superblock);
+        match harm {
+            None => Ok(()),
+            Some(finding) => Err(format!("check finds: {}", finding.line(&"device"))),
+        }
+    }
+
     /// Opens the volume.
     ///
     /// # Errors
     /// What the engine says.
     pub fn open(&mut self, read_only: bool, rollback: bool) -> oxblock::Result<()> {
-        let options = OpenOptions {
-            read_only,
-            rollback,
-            map_cache_bytes: self.plan.map_cache,
-            policy: self.plan.policy,
-            costs: Some(self.plan.costs),
-            ..OpenOptions::default()
-        };
-        let queue = Probe::new(self.disk.queue(), self.sabotage, &self.plan);
-        let opened = Volume::open_on(Box::new(queue), &options);
+        let options = OpenOptions { read_only, rollback, ..self.options() };
+        let opened = Volume::open_on(self.queue_to_device(), &options);
         self.log(|| match &opened {
             Ok(volume) => format!("open read_only={read_only}: {:?}", volume.replayed()),
             Err(error) => format!("open read_only={read_only} rollback={rollback}: {error}"),
@@ -219,7 +286,7 @@ impl World {
 
     /// On a sound device nothing ever fails to verify, not even once.
     fn check_counters(&self) -> Result<(), Violation> {
-        let sound = matches!(self.plan.trouble, Trouble::None | Trouble::Errors);
+        let sound = self.plan.trouble.is_sound();
         let Some(volume) = self.volume.as_ref().filter(|_| sound && !self.disk.is_off()) else {
             return Ok(());
         };
@@ -278,14 +345,17 @@ impl World {
                 self.flushes += 1;
                 Ok(())
             }
-            (_, Err(error)) => {
-                if !self.disk.is_off() && !self.latched && self.plan.trouble == Trouble::Errors {
+            (pending, Err(error)) => {
+                if let Pending::Write(place) = pending {
+                    self.model.failed(place);
+                }
+                if !self.disk.is_off() && !self.latched && self.plan.trouble.latches() {
                     self.latched = true;
                     self.coverage.latches += 1;
                 }
                 // A device that only fails writes is latched; one that damages blocks fails what reads them first.
-                let sound = self.plan.trouble == Trouble::None;
-                self.tolerate(error, !sound).map_err(|why| format!("write {why}"))
+                let expected = self.plan.trouble.fails_writes();
+                self.tolerate(error, expected).map_err(|why| format!("write {why}"))
             }
         }
     }
@@ -298,8 +368,8 @@ impl World {
     ) -> Result<(), Violation> {
         let mut bad: Vec<u64> = Vec::new();
         if let Err(error) = &done.result {
-            let damages = matches!(self.plan.trouble, Trouble::Transient | Trouble::Silent);
-            self.tolerate(error, damages).map_err(|why| format!("read {why}"))?;
+            self.tolerate(error, self.plan.trouble.fails_reads())
+                .map_err(|why| format!("read {why}"))?;
             self.coverage.damaged_reads += u64::from(!self.disk.is_off());
             if error.blocks().is_empty() {
                 return Ok(());
@@ -325,10 +395,11 @@ impl World {
     /// Lets an error pass that the device explains: any while the power is off, else, where the device is `expected` to
     /// make trouble, one that speaks of it.
     fn tolerate(&self, error: &oxblock::Error, expected: bool) -> Result<(), Violation> {
-        let of_device = matches!(
-            error.kind(),
-            ErrorKind::Checksum | ErrorKind::Corrupt | ErrorKind::Io | ErrorKind::Latched
-        );
+        let of_device = match error.kind() {
+            ErrorKind::Checksum | ErrorKind::Corrupt | ErrorKind::Io | ErrorKind::Latched => true,
+            ErrorKind::NoSpace => self.plan.trouble == Trouble::Full,
+            _ => false,
+        };
         match self.disk.is_off() || (expected && of_device) {
             true => Ok(()),
             false => Err(format!("failed ({:?}): {error}", error.kind())),

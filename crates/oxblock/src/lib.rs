@@ -3,6 +3,8 @@
 //! A user-space block volume for Linux: every 4 KiB block is checksummed when it is written and verified every time it is
 //! read, without giving up direct I/O, because a request owns its buffer from submission to completion.
 
+#[cfg(feature = "canary")]
+pub mod canary;
 pub mod complete;
 pub mod csum;
 pub mod device;

@@ -358,6 +358,53 @@ fn chrome_json_parses_and_nests_also_when_the_run_ends_early() {
 }
 
 #[test]
+fn several_volumes_in_one_file_are_processes_with_tracks_of_their_own() {
+    let out = Shared::default();
+    let sink = ChromeTrace::to_writer(Path::new("trace.json"), out.clone());
+    let (_disk, mut volume, sink) = traced(11, sink);
+    volume.set_trace(None);
+    let names = ["one, 4k", "two \"quoted\" \\\n"];
+    for (seed, name) in names.into_iter().enumerate() {
+        let (_disk, mut volume, _) = traced(seed as u64, Recent::last(0));
+        sink.lock().unwrap().begin_process(name);
+        volume.set_trace(Some(Box::new(Arc::clone(&sink))));
+        run(&mut volume, [write(0, 3 << 20)]);
+        volume.set_trace(None);
+    }
+    sink.lock().unwrap().finish().unwrap();
+    let whole = out.0.lock().unwrap().clone();
+    sink.lock().unwrap().begin_process("after the end");
+    assert_eq!(whole, *out.0.lock().unwrap());
+    let events: Vec<serde_json::Value> = serde_json::from_slice(&whole).unwrap();
+    let (named, marks): (Vec<_>, Vec<_>) = events.iter().partition(|event| event["ph"] == "M");
+    for (index, (named, name)) in named.iter().zip(names).enumerate() {
+        assert_eq!(
+            (&named["name"], &named["args"]["name"]),
+            (&"process_name".into(), &name.into())
+        );
+        assert_eq!(named["pid"], index + 1);
+        let of_it = || marks.iter().filter(|event| event["pid"] == named["pid"]);
+        // Times begin anew, and so do numbers: the process in front of them keeps the tracks apart.
+        assert_eq!(of_it().next().unwrap()["ts"], 0.0);
+        let ids: Vec<&str> = of_it().map(|event| event["id"].as_str().unwrap()).collect();
+        let first = format!("{}:1", index + 1);
+        assert!(ids.contains(&&*first) && ids.contains(&&*format!("{first}.1")), "{ids:?}");
+        assert!(ids.iter().all(|id| id.starts_with(&format!("{}:", index + 1))), "{ids:?}");
+    }
+    assert_eq!(named.len(), names.len());
+    assert!(assert_nests(&serde_json::to_vec(&[vec![named[0]], marks].concat()).unwrap()) > 20);
+}
+
+#[test]
+fn one_volume_is_one_process_also_when_nothing_is_traced() {
+    let out = Shared::default();
+    ChromeTrace::to_writer(Path::new("trace.json"), out.clone()).finish().unwrap();
+    let events: Vec<serde_json::Value> = serde_json::from_slice(&out.0.lock().unwrap()).unwrap();
+    assert_eq!(events.len(), 1);
+    assert_eq!((&events[0]["pid"], &events[0]["args"]["name"]), (&1.into(), &"oxblock".into()));
+}
+
+#[test]
 fn an_error_of_the_file_is_told_once_with_its_name() {
     struct Full;
     impl Write for Full {

@@ -11,11 +11,12 @@ mod render;
 mod scratch;
 mod stage;
 mod ticker;
+mod trace;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use self::experiments::Runner;
@@ -24,8 +25,10 @@ use self::model::Experiment;
 use self::render::Report;
 use self::stage::Stage;
 use self::ticker::Ticker;
+use self::trace::Tracing;
 use crate::output::{Exit, Usage, json, note, print};
 use crate::report_file::ReportFile;
+use crate::same::is_same;
 use crate::size;
 
 /// The least that jobs work on: less does not hold the requests of one.
@@ -85,6 +88,11 @@ pub struct Bench {
     /// Report to this file, which is replaced once everything is measured [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Write a trace of every side, for https://ui.perfetto.dev: at most 256 requests and 0.1 s of each, in runs of their
+    /// own once an experiment is measured
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
 }
 
 /// What can be run.
@@ -151,13 +159,9 @@ impl Bench {
             );
         }
         // The report has its place before an hour of work is done for it.
-        let inputs: Vec<PathBuf> = self.device.iter().cloned().collect();
-        let output = self
-            .output
-            .as_deref()
-            .map(|path| ReportFile::new(path, &inputs, "--output"))
-            .transpose()?;
-        let report = self.measure()?;
+        let output = self.output.as_deref().map(|path| self.place(path, "--output")).transpose()?;
+        let tracing = self.trace_file()?;
+        let (report, traced) = self.measure(tracing)?;
         let format = if self.json { Format::Json } else { self.format };
         let text = match format {
             Format::Text => render::text::text(&report),
@@ -169,10 +173,37 @@ impl Bench {
             None => print(&text)?,
         }
         let failures = report.comparison.map_or(0, |comparison| comparison.verify_failures);
+        // The report is out, so what went wrong with the trace can be told.
+        match traced {
+            Err(error) if failures == 0 => return Err(error),
+            Err(error) => note(&format!("{error:#}")),
+            Ok(()) => {}
+        }
         Ok(if failures == 0 { Exit::Fine } else { Exit::Damage })
     }
 
-    fn measure(&self) -> Result<Report> {
+    /// A place for what is written, other than the device.
+    fn place(&self, path: &Path, option: &'static str) -> Result<ReportFile> {
+        let is_file = |device: &PathBuf| path.metadata().is_ok_and(|file| is_same(device, &file));
+        if self.device.as_ref().is_some_and(is_file) {
+            bail!("{} is no place for the report: it is the device to be measured", path.display());
+        }
+        ReportFile::new(path, &[], option)
+    }
+
+    /// The trace that is to be written, if one is.
+    fn trace_file(&self) -> Result<Option<Tracing>> {
+        let Some(path) = &self.trace else { return Ok(None) };
+        if self.name == Name::Csum {
+            let text = "csum measures checksums by themselves: there is nothing to trace";
+            return Err(Usage(text.to_owned()).into());
+        }
+        trace::refuse_same(path, self.output.as_deref())?;
+        Ok(Some(Tracing::new(path, self.place(path, "--trace")?)))
+    }
+
+    /// Measures, and says how the trace went.
+    fn measure(&self, tracing: Option<Tracing>) -> Result<(Report, Result<()>)> {
         let begin = Instant::now();
         let folder =
             self.dir.clone().unwrap_or_else(|| PathBuf::from("target").join("oxblock-bench"));
@@ -192,15 +223,24 @@ impl Bench {
             millis: self.seconds.unwrap_or(pick(MILLIS)),
             quick: self.quick,
             ticker: Ticker::new(),
+            tracing,
+        };
+        let carry_out = |run: Runner| {
+            let experiment = run(&mut lab)?;
+            if let Some(tracing) = &mut lab.tracing {
+                tracing.carry_out(experiment.name, &mut lab.stage, &mut lab.ticker);
+            }
+            Ok(experiment)
         };
         let experiments: Result<Vec<Experiment>> =
-            self.name.runners().into_iter().map(|run| run(&mut lab)).collect();
+            self.name.runners().into_iter().map(carry_out).collect();
         lab.ticker.finish();
         let experiments = experiments?;
         if self.device.is_some() {
             note(&format!("{} holds what the last run left on it", place.display()));
         }
-        Ok(Report {
+        let traced = lab.tracing.map_or(Ok(()), Tracing::finish);
+        let report = Report {
             place: place.display().to_string(),
             in_memory: lab.stage.in_memory,
             size,
@@ -211,6 +251,7 @@ impl Bench {
             taken: u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX),
             comparison,
             experiments,
-        })
+        };
+        Ok((report, traced))
     }
 }

@@ -1,6 +1,6 @@
 //! The job-file language: text in, jobs or a refusal with file and line out.
 //!
-//! Invariants: no input panics; an option is either honoured exactly, noted as replaced by the
+//! Invariants: no input panics, or takes more memory than its own size and the number of jobs justify; an option is either honoured exactly, noted as replaced by the
 //! target, or refused by name; a later option overrides an earlier one, and a section overrides
 //! `[global]`.
 
@@ -28,6 +28,11 @@ pub use value::Amount;
 use lex::RawOption;
 use oxblock::Policy;
 use table::Kind;
+
+/// The most jobs, clones included.
+const MAX_JOBS: usize = 4096;
+/// The most bytes of a name or a value: each job has its own of those that `[global]` sets.
+const MAX_TEXT: usize = 4096;
 
 /// A parsed job file.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,10 +75,15 @@ pub fn parse(text: &str, name: &str) -> Result<JobFile, JobError> {
             apply(&mut job, option, &mut file)?;
         }
         if global {
+            // A later one overrides, so that however many sections there are, each option is there once.
+            file.globals.retain(|old| job.given.iter().all(|new| new.name != old.name));
             file.globals.append(&mut job.given);
-            job.inherited.clone_from(&file.globals);
+            job.inherited = file.globals.as_slice().into();
             defaults = job;
         } else {
+            if file.jobs.len() == MAX_JOBS {
+                return Err(too_many(MAX_JOBS as u64 + 1, name));
+            }
             check(&job, name)?;
             agree(&mut file.policy, &job, name)?;
             file.jobs.push(job);
@@ -83,16 +93,22 @@ pub fn parse(text: &str, name: &str) -> Result<JobFile, JobError> {
         return Err(JobError::new(name, None, "the file has no job section"));
     }
     let clones: u64 = file.jobs.iter().map(|job| u64::from(job.numjobs)).sum();
-    if clones > 4096 {
-        let message = format!("{clones} jobs are more than the 4096 that can run");
-        return Err(JobError::new(name, None, message));
+    if clones > MAX_JOBS as u64 {
+        return Err(too_many(clones, name));
     }
     Ok(file)
+}
+
+fn too_many(jobs: u64, file: &str) -> JobError {
+    JobError::new(file, None, format!("{jobs} jobs are more than the {MAX_JOBS} that can run"))
 }
 
 /// Sets one option on `job`.
 fn apply(job: &mut JobOptions, option: &RawOption, file: &mut JobFile) -> Result<(), JobError> {
     let refuse = |message: String| JobError::new(&file.name, Some(option.line), message);
+    if option.name.len() > MAX_TEXT {
+        return Err(refuse(format!("an option's name has at most {MAX_TEXT} bytes")));
+    }
     let Some(def) = table::find(&option.name) else {
         let mut message = format!("unknown option '{}'", option.name);
         if let Some(name) = suggest::closest(&option.name, table::usable_names()) {
@@ -101,6 +117,9 @@ fn apply(job: &mut JobOptions, option: &RawOption, file: &mut JobFile) -> Result
         return Err(refuse(message));
     };
     let value = option.value.as_deref();
+    if value.is_some_and(|text| text.len() > MAX_TEXT) {
+        return Err(refuse(format!("{}: a value has at most {MAX_TEXT} bytes", option.name)));
+    }
     let needed = || value.filter(|text| !text.is_empty()).ok_or("a value is missing".to_owned());
     let outcome = match def.kind {
         Kind::Flag(set) => value::flag(value).map(|flag| set(job, flag)),

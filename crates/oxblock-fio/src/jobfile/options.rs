@@ -4,6 +4,7 @@ use super::blocksize::BlockSizes;
 use super::pattern::Pattern;
 use super::value::Amount;
 use oxblock::Policy;
+use std::sync::Arc;
 
 /// The I/O pattern (`rw=`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,8 +226,8 @@ job_options! {
     buffer_pattern: Option<Pattern> = None,
     /// Options of this section as written.
     given: Vec<Given> = Vec::new(),
-    /// Options that came from `[global]`, as written.
-    inherited: Vec<Given> = Vec::new(),
+    /// Options that came from `[global]`, as written. Shared, since there may be many jobs.
+    inherited: Arc<[Given]> = Arc::from([]),
 }
 
 impl JobOptions {

@@ -164,3 +164,18 @@ proptest! {
         parse(&text, "t").ok();
     }
 }
+
+#[test]
+fn many_sections_do_not_multiply_what_a_file_takes() {
+    // Each job would have a copy of all that came before it.
+    let globals = "[global]\nzero_buffers=1\ndescription=text\n".repeat(5000);
+    let file = parse(&format!("{globals}{}", "[a]\n".repeat(4096)), "t").unwrap();
+    assert_eq!((file.jobs.len(), file.globals.len()), (4096, 2));
+    let first = &file.jobs[0].inherited;
+    assert!(file.jobs.iter().all(|job| std::sync::Arc::ptr_eq(&job.inherited, first)));
+    let error = parse(&"[a]\n".repeat(4097), "t").unwrap_err().to_string();
+    assert!(error.contains("4097 jobs are more than the 4096"), "{error}");
+    for long in [format!("description={}", "x".repeat(5000)), "x".repeat(5000)] {
+        assert!(refusal(&long).contains("at most 4096 bytes"));
+    }
+}

@@ -1,6 +1,6 @@
 //! Opening a volume, reading all of it, and what the media say about themselves.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use oxblock::device::sim::Rng;
 use oxblock::volume::{Costs, check_on};
@@ -10,6 +10,7 @@ use super::ledger::Ledger;
 use super::queue::Image;
 use crate::content::{BLOCK, BLOCK_LEN, small};
 use crate::model::{Seen, Violation};
+use crate::verify::runs;
 
 /// Blocks of one read.
 const CHUNK: u64 = 256;
@@ -33,19 +34,12 @@ pub fn ranges(ledger: &Ledger, size: u64, rng: &mut Rng) -> Vec<(u64, u64)> {
     if end <= WHOLE {
         return vec![(0, end)];
     }
-    let mut ranges = ledger.touched();
+    let mut blocks: BTreeSet<u64> = ledger.touched().collect();
     for _ in 0..16 {
         let at = rng.below(end);
-        ranges.push((at, (at + 1 + rng.below(64)).min(end)));
+        blocks.extend(at..(at + 1 + rng.below(64)).min(end));
     }
-    ranges.sort_unstable();
-    let mut last = 0;
-    for range in &mut ranges {
-        range.0 = range.0.max(last);
-        range.1 = range.1.max(range.0);
-        last = range.1;
-    }
-    ranges
+    runs(blocks.into_iter())
 }
 
 /// Reads the blocks of `ranges`. Every block must verify.

@@ -90,8 +90,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// The blocks that are, or may be, anything but zero, as ranges.
-    pub fn touched(&self) -> Vec<(u64, u64)> {
+    /// The blocks that are, or may be, anything but zero, in order.
+    pub fn touched(&self) -> impl Iterator<Item = u64> {
         self.model.touched()
     }
 

@@ -2,6 +2,8 @@
 
 use std::io;
 
+#[cfg(feature = "canary")]
+use crate::canary::{self, Canary};
 use crate::complete::apply::{Progress, apply};
 use crate::complete::policy::EndFacts;
 use crate::device::Bufs;
@@ -40,6 +42,8 @@ impl Lane {
             progressed = true;
             let group = record.continues || !self.log.held.is_empty();
             let complete = !record.continues;
+            #[cfg(feature = "canary")]
+            let complete = complete || canary::is(Canary::SplitGroup);
             self.log.held.push_back(record);
             // An atomic group counts as a whole: recovery takes none of it while its end is missing, so until then
             // nobody hears of its beginning, and no flush is said to cover it.

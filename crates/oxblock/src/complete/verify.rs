@@ -9,6 +9,8 @@ use std::any::Any;
 
 use smallvec::SmallVec;
 
+#[cfg(feature = "canary")]
+use crate::canary::{self, Canary};
 use crate::complete::policy::{Cleared, CompletePolicy, EndFacts, cleared};
 use crate::csum::Csum;
 use crate::device::{Bufs, Done, Work};
@@ -23,6 +25,10 @@ pub(crate) type Mismatch = (usize, u128);
 /// The blocks of `bufs`, as `bio` lays them out, that do not fit their pointers.
 pub(crate) fn verify(csum: &Csum, bio: &Bio, bufs: &Bufs) -> Vec<Mismatch> {
     let mut bad = Vec::new();
+    #[cfg(feature = "canary")]
+    if canary::is(Canary::ReadUnverified) {
+        return bad;
+    }
     let mut index = 0;
     for (run, buf) in bio.runs_of(bufs) {
         for ((block, data), expected) in

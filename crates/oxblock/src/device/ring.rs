@@ -17,6 +17,9 @@ use io_uring::types::{SubmitArgs, Timespec};
 use super::Event;
 use super::open::Sharing;
 
+/// `IORING_ENTER_GETEVENTS` (linux/io_uring.h): run what is deferred, even when nothing is waited for.
+const GETEVENTS: u32 = 1;
+
 /// A set of set-up flags, best first; the kernel refuses what it does not know with `EINVAL`.
 #[derive(Debug, Clone, Copy)]
 struct Flags {
@@ -44,6 +47,8 @@ pub(super) struct Ring {
     event: Option<Event>,
     /// Somebody may wait on `event`. Until then the kernel does not signal it, which would cost on every completion.
     armed: Cell<bool>,
+    /// Something is on the submission queue whose memory is not ours to give any more: nothing is submitted again.
+    spoiled: bool,
 }
 
 impl Ring {
@@ -68,6 +73,7 @@ impl Ring {
                         enabled: !flags.exclusive,
                         event,
                         armed: Cell::new(false),
+                        spoiled: false,
                     });
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => refusal = error,
@@ -142,10 +148,22 @@ impl Ring {
         }
     }
 
+    /// What is on the submission queue has been given up by its owner. It cannot be taken off, so from now on the kernel is
+    /// only entered for what it has already; [`rebuild`](Self::rebuild) makes an end of that.
+    pub(super) fn spoil(&mut self) {
+        self.spoiled = true;
+    }
+
+    /// See [`spoil`](Self::spoil).
+    pub(super) fn is_spoiled(&self) -> bool {
+        self.spoiled
+    }
+
     /// Puts a submission on the ring; `false` when the ring is full. The kernel sees it with the next `enter`.
     ///
     /// # Safety
-    /// The memory that `entry` points to must stay valid, and ours to give, until the completion has been read.
+    /// The memory that `entry` points to must stay valid, and ours to give, until the completion has been read, or the ring
+    /// is spoiled or gone before the kernel took the entry.
     pub(super) unsafe fn push(&mut self, entry: &Entry) -> bool {
         // SAFETY: passed on to the caller.
         unsafe { self.ring.submission().push(entry) }.is_ok()
@@ -173,6 +191,12 @@ impl Ring {
         if !self.enabled {
             self.ring.submitter().register_enable_rings()?;
             self.enabled = true;
+        }
+        if self.spoiled {
+            // Without waiting: who wants more comes round again.
+            // SAFETY: no submission is handed over, and no argument.
+            unsafe { self.ring.submitter().enter::<()>(0, 0, GETEVENTS, None) }?;
+            return Ok(());
         }
         let result = match timeout {
             Some(limit) if want > 0 && self.ring.params().is_feature_ext_arg() => {

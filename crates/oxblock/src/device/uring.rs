@@ -71,6 +71,9 @@ impl UringQueue {
 
     /// Moves the backlog on to the submission queue as far as there is room.
     fn stage(&mut self) {
+        if self.ring.is_spoiled() && !self.renew() {
+            return;
+        }
         while self.kernel + self.staged.len() < self.ring.capacity() {
             let Some(key) = self.table.backlog.pop_front() else { return };
             let Some(entry) = self.table.entry(&self.targets, key) else {
@@ -79,7 +82,9 @@ impl UringQueue {
                 continue;
             };
             // SAFETY: the entry points into buffers and vectors of flight `key`, which the table keeps, unmoved, until
-            // the completion was concluded; a queue dropped early waits for it or leaks the table.
+            // the completion was concluded; a queue dropped early waits for it or leaks the table. Where a flight that
+            // the kernel has not taken is given up (`fail_staged`), the ring is spoiled; `change_issuer` takes back only
+            // what goes on a new ring.
             if !unsafe { self.ring.push(&entry) } {
                 self.table.backlog.push_front(key);
                 return;
@@ -128,15 +133,32 @@ impl UringQueue {
         match self.ring.rebuild() {
             Ok(()) => true,
             Err(error) => {
-                self.staged.extend(self.table.backlog.drain(..));
-                self.fail_staged(&error);
+                self.fail_all(&error);
                 false
             }
         }
     }
 
-    /// The kernel refuses submissions for good: what it has not taken fails.
+    /// Puts a new ring in the place of a spoiled one, or fails what waits for it. `false` while the old one is needed.
+    fn renew(&mut self) -> bool {
+        if self.kernel > 0 {
+            return false;
+        }
+        let result = self.ring.rebuild();
+        if let Err(error) = &result {
+            self.fail_all(error);
+        }
+        result.is_ok()
+    }
+
+    fn fail_all(&mut self, error: &io::Error) {
+        self.staged.extend(self.table.backlog.drain(..));
+        self.fail_staged(error);
+    }
+
+    /// The kernel refuses submissions: what it has not taken fails, and is never to be taken.
     fn fail_staged(&mut self, error: &io::Error) {
+        self.ring.spoil();
         while let Some(key) = self.staged.pop_front() {
             let copy =
                 io::Error::new(error.kind(), format!("io_uring refuses operations: {error}"));
@@ -149,6 +171,9 @@ impl UringQueue {
     fn pump(&mut self, want: usize, timeout: Option<Duration>) -> bool {
         loop {
             self.stage();
+            if self.ring.is_spoiled() {
+                return self.ring.enter(0, None).is_ok() && self.kernel == 0;
+            }
             let more = !self.table.backlog.is_empty();
             let idle = self.staged.is_empty() && (want == 0 || self.kernel == 0);
             if idle {
@@ -320,6 +345,9 @@ impl Drop for UringQueue {
                 self.kernel -= 1;
                 self.table.conclude(&self.targets, key, result);
             }
+            if self.ring.is_spoiled() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 }
@@ -376,5 +404,53 @@ impl Poller {
             self.usual = 0;
             self.pause = PAUSE;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use super::super::limits::of_file;
+    use super::super::pace::Pace;
+    use super::super::target::Target;
+    use super::super::{Action, Buf};
+    use super::*;
+
+    #[test]
+    fn what_was_given_up_never_reaches_the_kernel() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let path = PathBuf::from("device");
+        let limits = of_file(&file, &path, false).unwrap();
+        let (size, pace) = (limits.size, Pace::measure(file.as_fd(), limits.size, false, false));
+        let target = Target { file: file.into(), path, block: false, size, pace, lock: None };
+        let targets = Targets { list: vec![Arc::new(target)], limits: vec![limits] };
+        let mut queue = match UringQueue::new(targets, ENTRIES, Sharing::Exclusive) {
+            Ok(queue) => queue,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let read = |tag| {
+            let action = Action::Read([Buf::new(4096)].into_iter().collect());
+            Op { tag, device: 0, offset: 0, action }
+        };
+        queue.push(read(1));
+        queue.stage();
+        assert_eq!(queue.ring.unsubmitted(), 1);
+        queue.fail_staged(&io::Error::other("no"));
+        let mut done = Vec::new();
+        queue.reap(&mut done);
+        assert!(done.pop().is_some_and(|done| done.tag == 1 && done.result.is_err()));
+        // Its buffer is gone; the next operation goes by a ring on which it is not.
+        queue.push(read(2));
+        queue.submit();
+        while queue.in_flight() > 0 {
+            queue.wait(None);
+            queue.reap(&mut done);
+        }
+        assert!(done.pop().is_some_and(|done| done.tag == 2 && done.result.is_ok()));
+        assert_eq!((done.len(), queue.kernel), (0, 0));
     }
 }

@@ -11,6 +11,8 @@
 
 use hashbrown::HashMap;
 
+#[cfg(feature = "canary")]
+use crate::canary::{self, Canary};
 use crate::complete::apply::{Progress, apply};
 use crate::device::Buf;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,8 +26,11 @@ use crate::log::load::Blocking;
 use crate::map::Miss;
 use crate::profile;
 
-/// Blocks of one read of the tail.
+/// Blocks of one read of the tail, at the most.
 const WINDOW: u32 = 512;
+/// Blocks of the first read of a segment. Those that follow it double: most tails end soon after they begin, and what is
+/// behind the end is read for nothing.
+const FIRST_WINDOW: u32 = 32;
 /// Blocks behind a gap in which later records are looked for.
 const SEARCH: u32 = 4096;
 /// Places that cannot be read after which such a search ends: it is for proof, and each takes a device its time.
@@ -63,15 +68,22 @@ struct Cursor {
 /// Windows on the segments of the tail.
 struct Windows {
     open: HashMap<u32, (u32, Buf)>,
-    /// Blocks of one read, at the least. Less after a read that failed: what fails may be in a part that nobody needs.
-    least: u32,
+    /// Blocks of one read, where fewer would do. Less after a read that failed: what fails may be in a part that nobody needs.
+    usual: u32,
     /// What cannot be read counts as the end of the log.
     forgiving: bool,
 }
 
 impl Windows {
-    fn new(least: u32, forgiving: bool) -> Self {
-        Self { open: HashMap::new(), least, forgiving }
+    fn new(usual: u32, forgiving: bool) -> Self {
+        Self { open: HashMap::new(), usual, forgiving }
+    }
+
+    /// Blocks for the next read of a segment.
+    fn next(&self, segment: u32) -> u32 {
+        let before = self.open.get(&segment).map(|(_, buf)| buf.len() / BLOCK_SIZE);
+        let before = before.and_then(|blocks| u32::try_from(blocks).ok());
+        before.map_or(FIRST_WINDOW, |blocks| blocks.saturating_mul(2)).min(self.usual)
     }
 }
 
@@ -212,6 +224,8 @@ impl Lane {
             || payload.chunks_exact(BLOCK_SIZE).zip(&entries).all(|(data, entry)| {
                 self.geometry.csum.of(payload_identity(header.kind, entry), data) == entry.csum
             });
+        #[cfg(feature = "canary")]
+        let whole = whole || canary::is(Canary::ReplayUnverified);
         self.counters.torn_records += u64::from(!whole);
         Ok(whole.then_some(Found { header, entries, segment, opens }))
     }
@@ -263,7 +277,8 @@ impl Lane {
             *start <= offset && offset + blocks <= end
         });
         if !held {
-            let buf = self.read_log(segment, offset, blocks, &mut windows.least)?;
+            let wanted = windows.next(segment);
+            let buf = self.read_log(segment, offset, blocks, wanted, &mut windows.usual)?;
             if windows.open.len() > 8 {
                 windows.open.clear();
             }
@@ -276,17 +291,28 @@ impl Lane {
         Ok(buf.get(from..from + blocks as usize * BLOCK_SIZE).unwrap_or(&[]))
     }
 
-    /// Reads at least `least` blocks where the device lets it, at the least the `blocks` that are needed.
-    fn read_log(&mut self, segment: u32, offset: u32, blocks: u32, least: &mut u32) -> Result<Buf> {
+    /// Reads `wanted` blocks where the device lets it, at the least the `blocks` that are needed. What the device fails to
+    /// read lowers what is `usual`.
+    fn read_log(
+        &mut self,
+        segment: u32,
+        offset: u32,
+        blocks: u32,
+        mut wanted: u32,
+        usual: &mut u32,
+    ) -> Result<Buf> {
         let (_, at) =
             profile::locate(&self.geometry.superblock, self.segments.addr(segment, offset));
         let mut again = true;
         loop {
-            let count = (*least).max(blocks).min(self.segments.blocks() - offset);
+            let count = wanted.max(blocks).min(self.segments.blocks() - offset);
             let mut device = Blocking { queue: self.queue.as_mut() };
             match device.read(at, count as usize * BLOCK_SIZE) {
                 Ok(buf) => return Ok(buf),
-                Err(_) if count > blocks => *least /= 2,
+                Err(_) if count > blocks => {
+                    wanted = count / 2;
+                    *usual = wanted;
+                }
                 // Nothing is decided by one failure.
                 Err(_) if std::mem::take(&mut again) => {}
                 Err(error) => {

@@ -208,3 +208,30 @@ fn trimming_an_empty_giant_touches_nothing() {
     map.trim(&mut at, 1 << 32, &mut live).unwrap();
     assert_eq!((at, live.0.len(), map.stats().cached), (1 << 32, 0, 0));
 }
+
+#[test]
+fn what_lies_behind_the_end_of_the_volume_is_not_there() {
+    let width = PointerWidth::Narrow;
+    let fanout = width.fanout() as u64;
+    // Two leaves, the second half used; the nodes say more.
+    let blocks = fanout + 10;
+    let mut full = vec![0; BLOCK_SIZE];
+    for slot in 0..width.fanout() {
+        width.set(&mut full, slot, Pointer { addr: 100 + slot as u64, csum: 1 });
+    }
+    let root = Pointer { addr: 7, csum: 1 };
+    let mut map = Map::new(width, blocks, root, blocks, 64);
+    for (level, index) in [(1, 0), (0, 1), (0, 2)] {
+        let miss = Miss { key: Key { level, index }, pointer: root };
+        map.begin_fetch(miss);
+        map.insert(miss, &full);
+    }
+    assert_eq!(map.next_mapped(blocks - 1).unwrap().map(|(block, _)| block), Some(blocks - 1));
+    assert_eq!(map.next_mapped(blocks), Ok(None));
+    assert_eq!(map.next_mapped(2 * fanout), Ok(None));
+    // A record header may name what no request can.
+    let beyond = fanout * fanout;
+    assert_eq!(map.get(beyond), Ok(Pointer::NULL));
+    assert_eq!(map.node_addr(Key { level: 0, index: fanout }), Ok(0));
+    assert_eq!(map.node_addr(Key { level: 1, index: 1 }), Ok(0));
+}

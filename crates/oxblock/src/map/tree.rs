@@ -3,6 +3,8 @@
 use super::cache::Map;
 use super::node::Key;
 use super::{Miss, Space};
+#[cfg(feature = "canary")]
+use crate::canary::{self, Canary};
 use crate::format::pointer::Pointer;
 
 impl Map {
@@ -53,9 +55,9 @@ impl Map {
         let mut child = key;
         loop {
             let Some((parent, slot)) = self.parent(child) else {
-                // Not even the root is cached.
+                // Not even the root is cached; or there is no such node, which the header of a record may yet name.
                 return match self.root {
-                    root if root.is_null() => Ok(None),
+                    root if root.is_null() || child != self.root_key() => Ok(None),
                     root => Err(Miss { key: child, pointer: root }),
                 };
             };
@@ -101,7 +103,10 @@ impl Map {
     ) -> Result<bool, Miss> {
         let (key, slot) = self.leaf(block);
         let Some(id) = self.locate(key)? else { return Ok(false) };
-        if self.node(id).get(self.width, slot).addr != old {
+        let moved = self.node(id).get(self.width, slot).addr != old;
+        #[cfg(feature = "canary")]
+        let moved = moved && !canary::is(Canary::RelocateBlindly);
+        if moved {
             return Ok(false);
         }
         self.put(id, slot, pointer, space);

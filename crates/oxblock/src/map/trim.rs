@@ -37,7 +37,9 @@ impl Map {
                     None => unreachable!("entry of {key:?} is not null"),
                 }
             }
-            return Ok(Some((id, self.node(id).key.index << shift)));
+            // Behind the end of the volume there is nothing, whatever a node says.
+            let start = self.node(id).key.index << shift;
+            return Ok((start < self.blocks).then_some((id, start)));
         }
         Ok(None)
     }
@@ -98,7 +100,9 @@ impl Map {
             let Some((id, first)) = self.next_leaf(at)? else { return Ok(None) };
             let node = self.node(id);
             let start = usize::try_from(at.max(first) - first).unwrap_or(0);
-            for slot in start..self.width.fanout() {
+            // What the last leaf holds behind the end of the volume is nobody's.
+            let end = usize::try_from(self.blocks - first).unwrap_or(usize::MAX);
+            for slot in start..self.width.fanout().min(end) {
                 let pointer = node.get(self.width, slot);
                 if !pointer.is_null() {
                     return Ok(Some((first + slot as u64, pointer)));

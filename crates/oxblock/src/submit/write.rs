@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 
+#[cfg(feature = "canary")]
+use crate::canary::{self, Canary};
 use crate::complete::flush::FlushWaiter;
 use crate::complete::policy::{Cleared, EndFacts};
 use crate::device::Buf;
@@ -149,6 +151,11 @@ impl Lane {
         join(&mut write.buf, buf);
         let done = write.flying == 0 && write.sent;
         if !done {
+            return;
+        }
+        #[cfg(feature = "canary")]
+        if canary::is(Canary::FuaVolatile) {
+            self.finish_write(id);
             return;
         }
         let end = EndFacts {

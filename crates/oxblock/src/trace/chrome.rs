@@ -3,6 +3,8 @@
 //! The file is one JSON array of "async" events: `b` begins a span and `e` ends it, and those with the same category and
 //! id make one track, in which they nest. Each request has a track of its own (`12`), and so has each further part of it
 //! (`12.1`), because tracks must nest and parts overlap. Times are microseconds from the first mark, to the nanosecond.
+//! Traces of several volumes stand in one file as processes of their own. Ids of async events are those of all processes,
+//! so there each carries its process in front (`3:12.1`).
 //! See "Trace Event Format", <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.
 
 use std::fs::File;
@@ -16,11 +18,18 @@ use crate::error::{Error, Result};
 ///
 /// The array is closed by [`finish`](Self::finish), or when the sink is dropped, so what is there is JSON however the run
 /// ends, unless the process is killed. After the first error nothing more is written; `finish` tells it.
+///
+/// Without further ado all marks are those of one process, `oxblock`. Where several volumes, or several runs of one, go
+/// into a file, [`begin_process`](Self::begin_process) comes before each of them.
 pub struct ChromeTrace<W: Write + Send = BufWriter<File>> {
     /// What errors name.
     name: PathBuf,
     out: W,
-    /// The time of the first mark.
+    /// The process that the marks are of, from 1; 0 before the first.
+    process: u32,
+    /// Processes were begun by name: there may be several.
+    several: bool,
+    /// The time of the first mark of the process.
     origin: Option<u64>,
     failed: Option<io::Error>,
     finished: bool,
@@ -36,12 +45,43 @@ impl ChromeTrace {
 impl<W: Write + Send> ChromeTrace<W> {
     /// Writes to `out`, which errors call `name`. The writer should be buffered.
     pub fn to_writer(name: &Path, out: W) -> Self {
-        let mut trace =
-            Self { name: name.to_owned(), out, origin: None, failed: None, finished: false };
-        trace.put(format_args!(
-            "[\n{{\"ph\":\"M\",\"pid\":1,\"tid\":1,\"name\":\"process_name\",\"args\":{{\"name\":\"oxblock\"}}}}"
+        Self {
+            name: name.to_owned(),
+            out,
+            process: 0,
+            several: false,
+            origin: None,
+            failed: None,
+            finished: false,
+        }
+    }
+
+    /// Begins the next process, called `name`: the marks that follow are its own, so their numbers may begin anew, and so
+    /// do their times, which puts the beginnings of all processes one below the other. What was traced before must have
+    /// ended ([`Volume::set_trace`](crate::Volume::set_trace) to something else ends it).
+    pub fn begin_process(&mut self, name: &str) {
+        if !self.finished {
+            self.several = true;
+            self.name_process(name);
+        }
+    }
+
+    fn name_process(&mut self, name: &str) {
+        let separator = if self.process == 0 { "[" } else { "," };
+        self.process += 1;
+        self.origin = None;
+        let (process, name) = (self.process, Escaped(name));
+        self.put(format_args!(
+            "{separator}\n{{\"ph\":\"M\",\"pid\":{process},\"tid\":1,\"name\":\"process_name\",\
+             \"args\":{{\"name\":\"{name}\"}}}}"
         ));
-        trace
+    }
+
+    /// The process of whoever names none.
+    fn name_the_only_process(&mut self) {
+        if self.process == 0 {
+            self.name_process("oxblock");
+        }
     }
 
     /// Closes the array and flushes the writer. Further marks are not taken.
@@ -50,6 +90,7 @@ impl<W: Write + Send> ChromeTrace<W> {
     /// The first error of the writer, with the name.
     pub fn finish(&mut self) -> Result<()> {
         if !std::mem::replace(&mut self.finished, true) {
+            self.name_the_only_process();
             self.put(format_args!("\n]\n"));
             if self.failed.is_none() {
                 self.failed = self.out.flush().err();
@@ -83,12 +124,18 @@ impl<W: Write + Send> TraceSink for ChromeTrace<W> {
             Span::Bio(kind) => ("bio", kind.name()),
             other => (other.name(), other.name()),
         };
+        self.name_the_only_process();
+        let process = self.process;
         let at = event.at.saturating_sub(*self.origin.get_or_insert(event.at));
         let (micros, nanos, id, bytes) = (at / 1000, at % 1000, event.id, event.bytes);
         self.put(format_args!(
-            ",\n{{\"ph\":\"{phase}\",\"cat\":\"{category}\",\"name\":\"{name}\",\"pid\":1,\"tid\":1,\
-             \"ts\":{micros}.{nanos:03},\"id\":\"{id}"
+            ",\n{{\"ph\":\"{phase}\",\"cat\":\"{category}\",\"name\":\"{name}\",\"pid\":{process},\
+             \"tid\":1,\"ts\":{micros}.{nanos:03},\"id\":\""
         ));
+        if self.several {
+            self.put(format_args!("{process}:"));
+        }
+        self.put(format_args!("{id}"));
         if event.part > 0 {
             self.put(format_args!(".{}", event.part));
         }
@@ -110,5 +157,18 @@ impl<W: Write + Send> Drop for ChromeTrace<W> {
 impl<W: Write + Send> std::fmt::Debug for ChromeTrace<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChromeTrace").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Text inside of a JSON string.
+struct Escaped<'t>(&'t str);
+
+impl std::fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '"' | '\\' => write!(f, "\\{c}"),
+            '\0'..' ' => write!(f, "\\u{:04x}", u32::from(c)),
+            _ => write!(f, "{c}"),
+        })
     }
 }

@@ -24,6 +24,9 @@ const NAP: Duration = Duration::from_millis(50);
 /// The longest that a caller polls for its completion before it sleeps. Waking a thread costs about half of it.
 pub(super) const SPIN_LIMIT: u64 = 100_000;
 
+/// Time from which a caller that polls lets others have its core in between, in nanoseconds.
+const POLITE: u64 = 20_000;
+
 /// Locks, whatever panicked before: the data behind these locks is consistent between statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -233,7 +236,12 @@ impl Core {
             let waited = nanos(begin);
             let usual = self.latency.load(Ordering::Relaxed);
             if usual < SPIN_LIMIT && waited < 2 * usual {
-                std::hint::spin_loop();
+                if waited < POLITE {
+                    std::hint::spin_loop();
+                } else {
+                    // The caller whose completion is there may be waiting for this core.
+                    std::thread::yield_now();
+                }
                 continue;
             }
             // Another caller may drive, and finish this call, while this one waits for the devices.

@@ -13,6 +13,7 @@ use super::model::{Cell, Spread};
 use super::num::{float, percent};
 use super::stage::Stage;
 use super::ticker::Ticker;
+use super::trace::Tracing;
 
 /// Nanoseconds over which completed bytes are counted: dips are looked for in these.
 pub const WINDOW: u64 = 100_000_000;
@@ -27,6 +28,8 @@ pub struct Lab {
     /// A first look: fewer points.
     pub quick: bool,
     pub ticker: Ticker,
+    /// Takes the sides that are to be traced, if any are.
+    pub tracing: Option<Tracing>,
 }
 
 /// One of those that are compared.
@@ -77,9 +80,9 @@ pub struct Figures {
     pub cpu_per_gib: f64,
     /// Bytes completed in each [`WINDOW`].
     pub windows: Vec<u64>,
-    /// Blocks whose checksum went to a worker, in percent.
+    /// Blocks whose checksum was offered to workers, in percent; the issuer may have taken it back.
     pub offloaded: f64,
-    /// Operations that ended with a worker, in percent.
+    /// Operations whose end was offered to workers, in percent; likewise.
     pub worker_ends: f64,
 }
 
@@ -131,6 +134,15 @@ impl Grid {
     }
 }
 
+/// `sides` in the order of this round: every other one begins with the last.
+pub fn in_turn<T>(round: usize, sides: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut turn: Vec<T> = sides.into_iter().collect();
+    if round % 2 == 1 {
+        turn.reverse();
+    }
+    turn
+}
+
 impl Lab {
     /// Options that end a run after the time of this lab, and not before `least` milliseconds.
     pub fn timed(&self, least: u64) -> String {
@@ -142,11 +154,7 @@ impl Lab {
         let mut samples = vec![vec![Samples::default(); sides.len()]; points.len()];
         for round in 0..self.rounds {
             for (point, samples) in points.iter().zip(&mut samples) {
-                let mut turn: Vec<(&Side, &mut Samples)> = sides.iter().zip(samples).collect();
-                if round % 2 == 1 {
-                    turn.reverse();
-                }
-                for (side, samples) in turn {
+                for (side, samples) in in_turn(round, sides.iter().zip(samples)) {
                     self.ticker.tick(&format!("{} {}", point.label, side.name));
                     samples.0.push(self.run(side, point)?);
                 }
@@ -185,7 +193,7 @@ fn shares(figures: &mut Figures, before: &Counters, after: &Counters) {
 }
 
 /// Runs one job and takes its figures.
-fn carry_out(target: &mut dyn Target, job: &str) -> Result<Figures> {
+pub fn carry_out(target: &mut dyn Target, job: &str) -> Result<Figures> {
     let options = RunOptions { window: WINDOW, ..RunOptions::default() };
     let report = run(&parse(job, "bench")?, target, &options)?;
     let Some(job) = report.entries().into_iter().next() else {
@@ -202,4 +210,15 @@ fn carry_out(target: &mut dyn Target, job: &str) -> Result<Figures> {
         windows: job.stats.windows.bytes().to_vec(),
         ..Figures::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_sides_turns_round_from_one_round_to_the_next() {
+        let rounds: Vec<Vec<char>> = (0..3).map(|round| in_turn(round, ['a', 'b', 'c'])).collect();
+        assert_eq!(rounds, [['a', 'b', 'c'], ['c', 'b', 'a'], ['a', 'b', 'c']]);
+    }
 }

@@ -6,7 +6,8 @@ use rustix::io::Errno;
 
 use super::cache::{Durability, Media};
 use super::config::SimConfig;
-use super::fault::{ENOSPC, Fault};
+use super::fault::{ENOSPC, Fault, OpKind};
+use super::hits::Hits;
 use super::rng::Rng;
 use super::store::{PAGE_BYTES, SECTOR, small};
 use crate::device::{Action, Bufs, Op};
@@ -32,6 +33,8 @@ pub struct Stats {
     pub errors: u64,
     /// Operations that a [`Fault`] hit, silent ones included.
     pub faults: u64,
+    /// Of what kind these were.
+    pub hits: Hits,
 }
 
 impl Stats {
@@ -58,6 +61,7 @@ impl Stats {
             written_bytes: self.written_bytes + other.written_bytes,
             errors: self.errors + other.errors,
             faults: self.faults + other.faults,
+            hits: self.hits.plus(&other.hits),
         }
     }
 }
@@ -181,6 +185,19 @@ impl Device {
                     }
                 }
             }
+        }
+    }
+
+    /// Counts what went wrong with an operation that is done.
+    pub(super) fn count(&mut self, kind: OpKind, fault: Option<&Fault>, result: &io::Result<()>) {
+        self.stats.faults += u64::from(fault.is_some());
+        self.stats.errors += u64::from(result.is_err());
+        let hits = &mut self.stats.hits;
+        let errno = result.as_ref().err().and_then(io::Error::raw_os_error);
+        match fault {
+            _ if self.gone => hits.gone += 1,
+            Some(fault) => hits.count(kind, fault),
+            None => hits.full += u64::from(kind == OpKind::Write && errno == Some(ENOSPC)),
         }
     }
 

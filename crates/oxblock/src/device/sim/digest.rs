@@ -1,6 +1,7 @@
 //! A running hash over everything that happened: same seed, same digest.
 
 use super::rng::mix;
+use super::store::SECTOR;
 
 /// A 64-bit hash that words are fed into. Not cryptographic; the same on every machine.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +29,16 @@ impl Digest {
         }
         for byte in chunks.remainder() {
             self.word(u64::from(*byte));
+        }
+        self.word(bytes.len() as u64);
+    }
+
+    /// Takes in the first word of each sector.
+    pub(super) fn sectors(&mut self, bytes: &[u8]) {
+        for sector in bytes.chunks(SECTOR) {
+            if let Some(word) = sector.first_chunk::<8>() {
+                self.word(u64::from_le_bytes(*word));
+            }
         }
         self.word(bytes.len() as u64);
     }

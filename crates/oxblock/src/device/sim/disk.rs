@@ -149,6 +149,11 @@ impl SimDisk {
         self.with(device, |device| device.gone = gone);
     }
 
+    /// True while the device is pulled.
+    pub fn is_gone(&self, device: DeviceIndex) -> bool {
+        self.with(device, |device| device.gone).unwrap_or(false)
+    }
+
     /// Allows at most `limit` allocated pages: beyond it a write that needs a fresh page fails
     /// with `ENOSPC` and stores nothing, as a sparse file on a full disk does. Overwrites go on.
     pub fn limit_pages(&self, device: DeviceIndex, limit: Option<u64>) {

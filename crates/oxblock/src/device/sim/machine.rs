@@ -274,9 +274,9 @@ impl Machine {
             Action::Flush => device.stats.flushes += 1,
             Action::Discard { .. } => device.stats.discards += 1,
         }
-        device.stats.faults += u64::from(fault.is_some());
-        device.stats.errors += u64::from(result.is_err());
+        device.count(OpKind::of(&op.action), fault.as_ref(), &result);
         if self.plan.rots(op.device, &mut self.chance.faults) {
+            device.stats.hits.rot += 1;
             device.rot(&mut self.chance.faults);
         }
         self.record(due, &op, len, &result);
@@ -303,10 +303,15 @@ impl Machine {
         for word in [due, op.tag, place, op.offset, len, code] {
             self.digest.word(word);
         }
-        if let (Action::Read(bufs) | Action::Write { bufs, .. }, Ok(())) = (&op.action, result) {
-            for buf in bufs {
-                self.digest.bytes(buf);
+        match (&op.action, result) {
+            (Action::Write { bufs, .. }, Ok(())) => {
+                bufs.iter().for_each(|buf| self.digest.bytes(buf));
             }
+            // What was written is in it, so a word of each sector tells what was read.
+            (Action::Read(bufs), Ok(())) => {
+                bufs.iter().for_each(|buf| self.digest.sectors(buf));
+            }
+            _ => {}
         }
     }
 }

@@ -15,6 +15,8 @@
 mod commit;
 mod place;
 
+#[cfg(feature = "canary")]
+use crate::canary::{self, Canary};
 use crate::complete::flush::FlushWaiter;
 use crate::format::superblock::{Checkpoint, Head};
 use crate::lane::Lane;
@@ -196,11 +198,15 @@ impl Lane {
         self.point.wanted = false;
         let clean = self.point.closing && self.log.records.is_empty();
         let heads = self.log.heads_after_retired(&self.segments);
+        let sequence = self.log.retired;
+        #[cfg(feature = "canary")]
+        let sequence =
+            if canary::is(Canary::CheckpointAhead) { self.log.next - 1 } else { sequence };
         self.counters.checkpoints_begun += 1;
         self.map.freeze();
         self.segments.freeze();
         self.point.stage = Stage::Placing(Frozen {
-            sequence: self.log.retired,
+            sequence,
             appended: self.log.appended,
             heads,
             // A count that began too high must not make a superblock that nobody can open.

@@ -17,6 +17,8 @@ mod account;
 
 use std::collections::VecDeque;
 
+#[cfg(feature = "canary")]
+use crate::canary::{self, Canary};
 use crate::format::layout::SEGMENTS_PER_BLOCK;
 use crate::format::segment::{FLAG_DAMAGED, SegmentEntry};
 
@@ -234,6 +236,13 @@ impl Segments {
 
     /// Opens the next reserved segment.
     pub fn open(&mut self) -> Option<u32> {
+        #[cfg(feature = "canary")]
+        if canary::is(Canary::ReuseEarly)
+            && let Some(id) = self.pending.pop()
+        {
+            self.at_mut(id).state = State::Reserved;
+            self.reserve.push_front(id);
+        }
         let id = self.peek_reserve(0)?;
         let segment = self.at(id);
         if segment.holds_any() {

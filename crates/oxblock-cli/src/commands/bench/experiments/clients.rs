@@ -11,24 +11,41 @@ use oxblock::volume::Handle;
 use rustix::fs::OFlags;
 
 use super::policy;
-use crate::commands::bench::lab::Lab;
+use crate::commands::bench::lab::{Lab, in_turn};
 use crate::commands::bench::model::{Cell, Chart, ChartKind, Column, Spread, Table, Unit};
 use crate::commands::bench::num::float;
+use crate::size::human;
 
 /// Threads.
 const CLIENTS: [usize; 3] = [1, 2, 4];
 
 const SIDES: [&str; 4] = ["worker", "issuer", "auto", "raw"];
 
-const BLOCK: u64 = 4096;
+/// What is read: the volume's checksum, bytes of a read, and whether a first look has it. Of a slow checksum
+/// sixteen blocks may be worth a hand-off where one is not.
+const READS: [(CsumKind, u64, bool); 3] = [
+    (CsumKind::Crc32c, 4 << 10, true),
+    (CsumKind::Sha256, 4 << 10, false),
+    (CsumKind::Sha256, 64 << 10, true),
+];
 
-/// Runs that the table takes.
-pub fn runs(lab: &Lab) -> usize {
-    CLIENTS.len() * SIDES.len() * lab.rounds
+fn reads(lab: &Lab) -> impl Iterator<Item = (CsumKind, u64)> + use<> {
+    let quick = lab.quick;
+    let shown = READS.into_iter().filter(move |(_, _, first)| *first || !quick);
+    shown.map(|(csum, bytes, _)| (csum, bytes))
 }
 
-/// 4 KiB random reads by several threads.
-pub fn table(lab: &mut Lab) -> Result<Table> {
+/// Runs that the tables take.
+pub fn runs(lab: &Lab) -> usize {
+    reads(lab).count() * CLIENTS.len() * SIDES.len() * lab.rounds
+}
+
+/// Random reads by several threads, a table for each checksum and size.
+pub fn tables(lab: &mut Lab) -> Result<Vec<Table>> {
+    reads(lab).map(|(csum, bytes)| table(lab, csum, bytes)).collect()
+}
+
+fn table(lab: &mut Lab, csum: CsumKind, bytes: u64) -> Result<Table> {
     let mut columns = vec![Column::new("", "clients", Unit::None)];
     for side in SIDES {
         columns.push(Column::new(if side == "raw" { "device" } else { "now" }, side, Unit::Iops));
@@ -37,24 +54,19 @@ pub fn table(lab: &mut Lab) -> Result<Table> {
     for clients in CLIENTS {
         let mut figures = vec![Vec::new(); SIDES.len()];
         for round in 0..lab.rounds {
-            let mut turn: Vec<(&str, &mut Vec<f64>)> =
-                SIDES.into_iter().zip(&mut figures).collect();
-            if round % 2 == 1 {
-                turn.reverse();
-            }
-            for (side, figures) in turn {
-                lab.ticker.tick(&format!("{clients} clients {side}"));
-                figures.push(measure(lab, side, clients)?);
+            for (side, figures) in in_turn(round, SIDES.into_iter().zip(&mut figures)) {
+                lab.ticker.tick(&format!("{} {clients} clients {side}", csum.name()));
+                figures.push(measure(lab, side, csum, bytes, clients)?);
             }
         }
         let mut row = vec![Cell::Text(clients.to_string())];
         row.extend(figures.into_iter().map(|figures| Cell::from(Spread::of(figures))));
         rows.push(row);
     }
-    let title = "4 KiB random reads by several client threads".to_owned();
+    let title = format!("{} random reads by several client threads, {}", human(bytes), csum.name());
     let chart = Chart {
         kind: ChartKind::Lines,
-        title: "Now: IOPS by client threads".into(),
+        title: format!("Now: {title}"),
         x_label: "client threads".into(),
         columns: (1..=SIDES.len()).collect(),
     };
@@ -64,8 +76,9 @@ pub fn table(lab: &mut Lab) -> Result<Table> {
 }
 
 /// Reads a second.
-fn measure(lab: &mut Lab, side: &str, clients: usize) -> Result<f64> {
-    let blocks = (lab.stage.size / BLOCK).max(1);
+fn measure(lab: &mut Lab, side: &str, csum: CsumKind, bytes: u64, clients: usize) -> Result<f64> {
+    let places = (lab.stage.size / bytes).max(1);
+    let bytes = usize::try_from(bytes)?;
     let time = Duration::from_millis(lab.millis);
     if side == "raw" {
         let direct = OFlags::DIRECT.bits().cast_signed();
@@ -73,36 +86,38 @@ fn measure(lab: &mut Lab, side: &str, clients: usize) -> Result<f64> {
         let file = File::options().read(true).custom_flags(direct).open(path);
         // Where it is not to be had, the volume does without as well.
         let file = file.or_else(|_| File::open(path)).context("open the bare device")?;
-        return crowd(clients, blocks, time, |offset, mut buf| {
+        return crowd(clients, places, bytes, time, |offset, mut buf| {
             file.read_exact_at(&mut buf, offset)?;
             Ok(buf)
         });
     }
-    let handle = lab.stage.handle(CsumKind::Crc32c, &policy(&format!("complete={side}"))?)?;
+    let handle = lab.stage.handle(csum, &policy(&format!("complete={side}"))?)?;
     let read = |handle: &Handle, offset, buf| {
         Ok(handle.read_at(offset, buf).map_err(|failed| failed.error)?)
     };
-    let result = crowd(clients, blocks, time, |offset, buf| read(&handle, offset, buf));
+    let result = crowd(clients, places, bytes, time, |offset, buf| read(&handle, offset, buf));
     handle.close()?;
     result
 }
 
-/// Lets `clients` threads read random blocks for `time`, and counts what they did together.
+/// Lets `clients` threads read `bytes` bytes each time, at random one of so many places, for `time`, and counts what they
+/// did together.
 fn crowd(
     clients: usize,
-    blocks: u64,
+    places: u64,
+    bytes: usize,
     time: Duration,
     read: impl Fn(u64, Buf) -> Result<Buf> + Sync,
 ) -> Result<f64> {
     let begin = Instant::now();
     let client = |number: usize| -> Result<u64> {
         let mut random = seed(number);
-        let mut buf = Buf::new(4096);
+        let mut buf = Buf::new(bytes);
         let mut reads = 0;
         // At least one, however long the thread took to start.
         while reads == 0 || begin.elapsed() < time {
             random = next(random);
-            buf = read((random >> 16) % blocks * BLOCK, buf)?;
+            buf = read((random >> 16) % places * bytes as u64, buf)?;
             reads += 1;
         }
         Ok(reads)
@@ -123,7 +138,7 @@ fn seed(number: usize) -> u64 {
     0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(number as u64 + 1)
 }
 
-/// A linear congruential generator (Knuth, MMIX): its upper bits are good enough to choose blocks.
+/// A linear congruential generator (Knuth, MMIX): its upper bits are good enough to choose places.
 fn next(random: u64) -> u64 {
     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }

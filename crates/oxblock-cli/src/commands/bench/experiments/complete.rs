@@ -40,23 +40,36 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
         if job.is_empty() {
             job = points.first().map(|point| point.job.clone()).unwrap_or_default();
         }
-        let grid = lab.measure(&points, &sides)?;
         let place = if pinned { "one core" } else { "all cores" };
+        let grid = lab.measure(&points, &sides)?;
+        if let Some(tracing) = &mut lab.tracing {
+            tracing.add_jobs(&points, &sides, |point, side| {
+                format!("depth {}, {what}, {place}, {}", point.label, side.name)
+            });
+        }
         let title = format!("4 KiB random {what}, {place}");
         // The authors measured writes on one core.
         let compared = rw == "randwrite" && pinned;
         tables.push(table(&title, compared, &depths, &points, &sides, &grid));
     }
-    tables.push(clients::table(lab)?);
+    tables.extend(clients::tables(lab)?);
     let mut notes = vec![
         "Then: fast NVMe, XFS overwrites, one core.".to_owned(),
         "On one core the loop is pinned, and its worker shares the core with it, as the kernel's workers did in the original. \
-         'All cores' is the same job without the pin: the worker has a core of its own and waits awake. The column 'by worker' \
-         says which share of the operations 'auto' handed over."
+         'All cores' is the same job without the pin: the worker has a core of its own and waits awake. The column \
+         'offered to workers' says of which share of the operations 'auto' did so; the issuer may take back what no \
+         worker has begun."
             .to_owned(),
         "The original runs for 10 s a depth; the job says for how long here.".to_owned(),
     ];
     crowded_note(&mut notes);
+    if cores() > 1 && is_pool(&lab.stage.device_call) {
+        notes.push(
+            "io_uring is not to be had here, and a pool of threads does the I/O. Those of them that were started while the \
+             device was opened are not pinned: in the tables 'one core' they have the other cores."
+                .into(),
+        );
+    }
     Ok(Experiment {
         name: "complete",
         question: "When a device operation is back, should its issuer finish it, or a worker?",
@@ -79,6 +92,11 @@ fn places() -> Vec<(&'static str, &'static str, bool)> {
         }
     }
     places
+}
+
+/// Whether threads do the I/O that the queue started as it was opened, before a job pinned the loop to its core.
+fn is_pool(device_call: &str) -> bool {
+    device_call.contains("pool of")
 }
 
 fn depth(index: usize) -> u32 {
@@ -144,7 +162,7 @@ fn table(
         let median = |side: usize| grid.at(row, side).median(|run| run.iops);
         Some((median(0), median(1)))
     });
-    table.columns.push(Column::new("by worker", "auto", Unit::Percent));
+    table.columns.push(Column::new("offered to workers", "auto", Unit::Percent));
     for (row, cells) in table.rows.iter_mut().enumerate() {
         cells.push(grid.at(row, SIDES.len() - 1).cell(|run| run.worker_ends));
     }
@@ -158,5 +176,25 @@ fn gain(table: &mut Table, when: &str, pair: impl Fn(usize) -> Option<(f64, f64)
         let gain =
             pair(row).filter(|pair| pair.0 > 0.0).map(|pair| (pair.1 / pair.0 - 1.0) * 100.0);
         cells.push(gain.map_or(Cell::Empty, Cell::Value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxblock::device::{DeviceCall, DeviceOptions, open_devices};
+
+    use super::*;
+
+    #[test]
+    fn a_pool_of_threads_is_known_by_what_the_queue_says_of_itself() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let describe = |call| {
+            let options = DeviceOptions { call, ..DeviceOptions::default() };
+            open_devices(&[file.path().to_owned()], &options).unwrap().queue.describe()
+        };
+        assert!(is_pool(&describe(DeviceCall::Threads)));
+        assert!(!is_pool(&describe(DeviceCall::Inline)));
+        assert!(!is_pool("io_uring, single issuer, deferred (direct)"));
     }
 }

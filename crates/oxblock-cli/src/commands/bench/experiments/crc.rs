@@ -41,7 +41,12 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
         sides.push(Side::raw());
         // Dips take whole windows to see.
         let point = point(lab, if then.is_empty() { 0 } else { 2 * WINDOW / 1_000_000 + 20 });
-        let grid = lab.measure(&[point], &sides)?;
+        let points = [point];
+        let grid = lab.measure(&points, &sides)?;
+        if let Some(tracing) = &mut lab.tracing {
+            tracing
+                .add_jobs(&points, &sides, |point, side| format!("{}, {}", point.label, side.name));
+        }
         let samples: Vec<(&Side, Samples)> =
             sides.iter().enumerate().map(|(index, side)| (side, grid.at(0, index))).collect();
         tables.push(table(title, then, &samples));

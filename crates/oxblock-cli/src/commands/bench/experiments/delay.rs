@@ -4,30 +4,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use oxblock::csum::CsumKind;
-use oxblock::trace::FirstSubmission;
+use oxblock::trace::{FirstSubmission, TraceSink};
 use oxblock::volume::Policy;
 use oxblock::{Buf, Request, RequestKind, Volume};
 
-use crate::commands::bench::lab::Lab;
+use crate::commands::bench::stage::Stage;
 
 /// Nanoseconds from a read of `bytes` bytes to its first device operation, under `policy`, as the library's own trace
-/// tells; `None` when there was none. One read goes before it, so that no map node has to be fetched.
+/// tells; `None` when there was none.
 pub fn first_submission_delay(
-    lab: &mut Lab,
+    stage: &mut Stage,
     csum: CsumKind,
     policy: &Policy,
     bytes: u64,
 ) -> Result<Option<f64>> {
-    let mut volume = lab.stage.volume(csum, policy, true)?.into_volume();
-    let len = usize::try_from(bytes.min(volume.size()))?;
-    let buf = read(&mut volume, Buf::new(len))?;
     let sink = Arc::new(Mutex::new(FirstSubmission::default()));
-    volume.set_trace(Some(Box::new(Arc::clone(&sink))));
-    read(&mut volume, buf)?;
-    volume.set_trace(None);
-    volume.close()?;
+    traced_read(stage, csum, policy, bytes, || Box::new(Arc::clone(&sink)))?;
     let first = sink.lock().unwrap_or_else(PoisonError::into_inner).median();
     Ok(first.map(|first| u32::try_from(first.delay).map_or(f64::MAX, f64::from)))
+}
+
+/// Reads `bytes` bytes under `policy`, with a sink that is made when the read is about to begin. Another read goes before
+/// it, so that no map node has to be fetched.
+pub fn traced_read(
+    stage: &mut Stage,
+    csum: CsumKind,
+    policy: &Policy,
+    bytes: u64,
+    sink: impl FnOnce() -> Box<dyn TraceSink>,
+) -> Result<()> {
+    let mut volume = stage.volume(csum, policy, true)?.into_volume();
+    let len = usize::try_from(bytes.min(volume.size()))?;
+    let buf = read(&mut volume, Buf::new(len))?;
+    volume.set_trace(Some(sink()));
+    read(&mut volume, buf)?;
+    volume.set_trace(None);
+    Ok(volume.close()?)
 }
 
 /// Reads from the beginning of the volume.

@@ -17,6 +17,7 @@ use super::model::{Cell, Column, Experiment, Table, Unit};
 pub use complete::run as complete;
 pub use crc::run as crc;
 pub use csum::run as csum;
+pub use delay::traced_read;
 pub use split::run as split;
 pub use submit::run as submit;
 

@@ -5,7 +5,7 @@ use oxblock::csum::CsumKind;
 
 use super::delay::first_submission_delay;
 use super::policy;
-use crate::commands::bench::lab::{Lab, On, Point, Side};
+use crate::commands::bench::lab::{Lab, On, Point, Side, in_turn};
 use crate::commands::bench::model::{
     Cell, Chart, ChartKind, Column, Experiment, Spread, Table, Unit,
 };
@@ -29,7 +29,8 @@ const REQUEST: u64 = 64 << 20;
 const FILE: u64 = 512 << 20;
 
 pub fn run(lab: &mut Lab) -> Result<Experiment> {
-    lab.ticker.begin("split", (SIDES.len() + 1) * lab.rounds);
+    // Each volume once more for the delay.
+    lab.ticker.begin("split", (2 * SIDES.len() + 1) * lab.rounds);
     let size = lab.stage.size.min(FILE);
     let request = REQUEST.min(size / 8) & !4095;
     let job = format!(
@@ -69,6 +70,9 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
     table.compare_auto(&["no limit", "1 MiB limit"]);
     let mut tables = vec![table];
     tables.extend(delays(lab, &sides, request)?);
+    if let Some(tracing) = &mut lab.tracing {
+        tracing.add_reads(request, &sides, |side| format!("{}, {}", human(request), side.name));
+    }
     let mut notes = Vec::new();
     if (request, size) != (REQUEST, FILE) {
         notes.push(format!(
@@ -92,24 +96,30 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
 
 /// The delay before the first submission, where there is a figure.
 fn delays(lab: &mut Lab, sides: &[Side], request: u64) -> Result<Option<Table>> {
-    let mut row = vec![Cell::Text(format!("now, requests of {}", human(request)))];
+    let mut volumes = Vec::new();
     for side in sides {
-        let On::Volume(csum, policy) = side.on else { continue };
-        let mut figures = Vec::new();
-        for _ in 0..lab.rounds {
-            match first_submission_delay(lab, csum, &policy, request)? {
+        if let On::Volume(csum, policy) = side.on {
+            volumes.push((&side.name, csum, policy, Vec::new()));
+        }
+    }
+    for round in 0..lab.rounds {
+        for (name, csum, policy, figures) in in_turn(round, &mut volumes) {
+            lab.ticker.tick(&format!("delay {name}"));
+            match first_submission_delay(&mut lab.stage, *csum, policy, request)? {
                 Some(delay) => figures.push(delay),
                 None => return Ok(None),
             }
         }
+    }
+    let mut columns = vec![Column::new("", "", Unit::None)];
+    let mut row = vec![Cell::Text(format!("now, requests of {}", human(request)))];
+    for (name, _, _, figures) in volumes {
+        columns.push(Column::new("", name.clone(), Unit::Millis));
         row.push(Spread::of(figures).into());
     }
     let mut then = vec![Cell::from("then, 32 MB and 1 MiB")];
     then.extend(THEN_DELAY.map(Cell::Value));
     then.resize(row.len(), Cell::Empty);
-    let mut columns = vec![Column::new("", "", Unit::None)];
-    let volumes = sides.iter().filter(|side| matches!(side.on, On::Volume(..)));
-    columns.extend(volumes.map(|side| Column::new("", side.name.clone(), Unit::Millis)));
     let chart = Chart {
         kind: ChartKind::Bars,
         title: "Delay before the first device operation".into(),

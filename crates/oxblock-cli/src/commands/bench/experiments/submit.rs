@@ -46,6 +46,11 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
         }
         sides.push(Side::raw());
         let grid = lab.measure(&points, &sides)?;
+        if let Some(tracing) = &mut lab.tracing {
+            let name =
+                |point: &Point, side: &Side| format!("{}, {title}, {}", point.label, side.name);
+            tracing.add_jobs(&points, &sides, name);
+        }
         let rate = |row: usize| figures(&sizes, row, |then| then.1.map(|kb| kb * 1024.0));
         let operations = |row: usize| figures(&sizes, row, |then| then.2);
         let layout =
@@ -67,7 +72,7 @@ pub fn run(lab: &mut Lab) -> Result<Experiment> {
             ..layout((&[], &nothing_then))
         }
         .table(
-            format!("Blocks whose checksum went to a worker, {title}"),
+            format!("Blocks whose checksum was offered to workers, {title}"),
             Unit::Percent,
             |run| run.offloaded,
         );

@@ -204,3 +204,40 @@ fn misuse_is_refused() {
     let done = run(&mut queue, Op { tag: 6, device: 0, offset: 0, action });
     assert_eq!(errno(&done), Some(invalid), "misaligned buffer");
 }
+
+#[test]
+fn each_fault_that_hits_is_counted_by_its_kind() {
+    let disk = disk(1);
+    let mut queue = disk.queue();
+    for fault in [Fault::Fail(EIO), Fault::Torn(EIO), Fault::Lost, Fault::Misdirected(None)] {
+        disk.add_fault(rule(OpKind::Write, fault));
+        run(&mut queue, write(1, 0, 1, 8192));
+    }
+    for (kind, op) in [(OpKind::Read, read(1, 0, 4096)), (OpKind::Flush, flush(2))] {
+        disk.add_fault(rule(kind, Fault::Fail(EIO)));
+        run(&mut queue, op);
+    }
+    disk.add_fault(rule(OpKind::Read, Fault::BitFlip));
+    run(&mut queue, read(1, 0, 4096));
+    disk.add_fault(rule(OpKind::Read, Fault::Stall(1)));
+    run(&mut queue, read(1, 0, 4096));
+    disk.set_full(0, true);
+    run(&mut queue, write(1, 1 << 20, 1, 4096));
+    disk.set_gone(0, true);
+    assert!(disk.is_gone(0));
+    run(&mut queue, write(1, 1 << 20, 1, 4096));
+    let expected = Hits {
+        write_fail: 1,
+        write_torn: 1,
+        write_lost: 1,
+        write_misdirected: 1,
+        read_fail: 1,
+        read_flip: 1,
+        flush_fail: 1,
+        stall: 1,
+        full: 1,
+        gone: 1,
+        ..Hits::default()
+    };
+    assert_eq!(disk.stats().hits, expected);
+}
