@@ -26,7 +26,7 @@ fn every_boundary_of_a_short_run_is_the_state_after_a_prefix() {
         }
     }
     assert!(sum.flushes > 30 && sum.durable > 10 && sum.settled >= 3, "{sum}");
-    assert!(sum.torn > 10 && sum.recoveries > 30, "{sum}");
+    assert!(sum.torn > 10 && sum.recoveries > 30 && sum.interrupted > 5, "{sum}");
     // The backing files are gone.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }

@@ -64,7 +64,7 @@ impl<'a> Driver<'a> {
     /// A driver that tells `tell`.
     pub fn new(mix: &Mix, size: u64, tell: &'a mut Teller<'a>) -> Self {
         let mut rng = Rng::new(mix.seed ^ 0x7ec0_4de4);
-        let spots = if size > LARGE { 100 } else { rng.below(3) };
+        let spots = if size > LARGE { 32 } else { rng.below(3) };
         let hot = (0..spots).map(|_| rng.below(size.saturating_sub(HOT)) / BLOCK * BLOCK).collect();
         Self {
             small: rng.below(3) == 0,

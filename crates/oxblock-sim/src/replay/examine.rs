@@ -122,6 +122,14 @@ pub struct Examined {
     pub torn_copies: u64,
 }
 
+/// Opens an image and cuts the power while recovery is at work, or just behind it.
+pub fn interrupt_recovery(image: &Image, rng: &mut Rng) {
+    image.cut_after(rng.below(12));
+    // It may come up before the power fails, or not; what counts is what the next opening finds.
+    drop(Volume::open_on(image.queue(), &options()));
+    image.power_cut(rng);
+}
+
 /// Checks an image, opens it for use, reads all of `ranges`, and with `twice` lets go of it and does it again, since what
 /// recovery made of it must stay. `torn` are the stretches in which a write is there in part.
 ///

@@ -1,8 +1,11 @@
 //! A queue over an image in memory: the durable pages below, shared, and the image's own above.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use oxblock::device::sim::Rng;
 use oxblock::device::{Action, Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
 use super::media::{Overlay, Page};
@@ -12,14 +15,24 @@ use crate::content::{BLOCK, BLOCK_LEN, small};
 #[derive(Debug, Clone)]
 pub struct Image {
     base: Arc<Vec<Page>>,
-    overlay: Arc<Mutex<Overlay>>,
+    state: Arc<Mutex<State>>,
     limits: QueueLimits,
+}
+
+#[derive(Debug)]
+struct State {
+    overlay: Overlay,
+    /// What was there before each write of a page that no flush has covered since, in the order of the writes.
+    volatile: Vec<(u64, Option<Arc<[u8; BLOCK_LEN]>>)>,
+    /// Writes and flushes until the power fails, and everything with it.
+    left: Option<u64>,
 }
 
 impl Image {
     /// `overlay` over `base`, on a device with `limits`.
     pub fn new(base: Arc<Vec<Page>>, overlay: Overlay, limits: QueueLimits) -> Self {
-        Self { base, overlay: Arc::new(Mutex::new(overlay)), limits }
+        let state = State { overlay, volatile: Vec::new(), left: None };
+        Self { base, state: Arc::new(Mutex::new(state)), limits }
     }
 
     /// A queue over it. Only one may be in use at a time.
@@ -27,30 +40,69 @@ impl Image {
         Box::new(ImageQueue { image: self.clone(), pushed: Vec::new(), ready: Vec::new() })
     }
 
-    fn perform(&self, op: &mut Op) {
-        let mut overlay = self.overlay.lock().unwrap_or_else(PoisonError::into_inner);
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The power fails after so many writes and flushes.
+    pub fn cut_after(&self, changes: u64) {
+        self.state().left = Some(changes);
+    }
+
+    /// The power fails, unless it has failed already, and comes back: of what no flush has covered, any pages are as they
+    /// were before.
+    pub fn power_cut(&self, rng: &mut Rng) {
+        let mut state = self.state();
+        state.left = None;
+        let mut kept = HashSet::new();
+        for (page, before) in std::mem::take(&mut state.volatile).into_iter().rev() {
+            if kept.contains(&page) || rng.below(2) == 0 {
+                kept.insert(page);
+                continue;
+            }
+            match before {
+                Some(bytes) => state.overlay.insert(page, bytes),
+                None => state.overlay.remove(&page),
+            };
+        }
+    }
+
+    fn perform(&self, op: &mut Op) -> io::Result<()> {
+        let mut state = self.state();
+        let state = &mut *state;
+        if state.left == Some(0) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         let mut page = op.offset / BLOCK;
         match &mut op.action {
             Action::Read(bufs) => {
                 for to in bufs.iter_mut().flat_map(|buf| buf.chunks_exact_mut(BLOCK_LEN)) {
                     let below = || self.base.get(small(page)).and_then(Option::as_ref);
-                    match overlay.get(&page).or_else(below) {
+                    match state.overlay.get(&page).or_else(below) {
                         Some(from) => to.copy_from_slice(&**from),
                         None => to.fill(0),
                     }
                     page += 1;
                 }
+                return Ok(());
             }
-            Action::Write { bufs, .. } => {
+            Action::Write { bufs, durable } => {
                 for from in bufs.iter().flat_map(|buf| buf.chunks_exact(BLOCK_LEN)) {
                     if let Ok(from) = <&[u8; BLOCK_LEN]>::try_from(from) {
-                        overlay.insert(page, Arc::new(*from));
+                        let before = state.overlay.insert(page, Arc::new(*from));
+                        match durable {
+                            true => state.volatile.retain(|(other, _)| *other != page),
+                            false => state.volatile.push((page, before)),
+                        }
                     }
                     page += 1;
                 }
             }
-            Action::Flush | Action::Discard { .. } => {}
+            Action::Flush => state.volatile.clear(),
+            Action::Discard { .. } => {}
         }
+        state.left = state.left.map(|left| left - 1);
+        Ok(())
     }
 }
 
@@ -79,12 +131,12 @@ impl IoQueue for ImageQueue {
 
     fn submit(&mut self) {
         for mut op in self.pushed.drain(..) {
-            self.image.perform(&mut op);
+            let result = self.image.perform(&mut op);
             let bufs = match op.action {
                 Action::Read(bufs) | Action::Write { bufs, .. } => bufs,
                 Action::Flush | Action::Discard { .. } => Default::default(),
             };
-            self.ready.push(Done { tag: op.tag, bufs, work: None, result: Ok(()) });
+            self.ready.push(Done { tag: op.tag, bufs, work: None, result });
         }
     }
 

@@ -12,7 +12,7 @@ use oxblock::device::sim::{Rng, SimConfig, SimDisk};
 use oxblock::device::{Fua, QueueLimits};
 
 use super::event::Event;
-use super::examine::{Flipped, Spare, examine, examine_flipped, ranges, seen};
+use super::examine::{Flipped, Spare, examine, examine_flipped, interrupt_recovery, ranges, seen};
 use super::ledger::Ledger;
 use super::media::{Media, Outcome};
 use super::queue::Image;
@@ -83,6 +83,8 @@ counts! {
     settled: "settled states",
     /// Images that recovery replayed records of.
     recoveries: "images with records to replay",
+    /// Images whose first recovery was cut off.
+    interrupted: "images with the power cut during recovery",
     /// Records replayed.
     replayed: "records replayed",
     /// Torn superblock copies that check found and opening passed over.
@@ -265,6 +267,10 @@ impl Route {
         let image = Image::new(media.durable(), overlay, self.limits.clone());
         let ranges = ranges(ledger, self.size, &mut rng);
         let settled = point.kind == PointKind::Settled;
+        let interrupted = rng.below(6) == 0;
+        if interrupted {
+            interrupt_recovery(&image, &mut rng);
+        }
         let context = |what| format!("{} of {}: {what}", outcome.name(), media.volatile());
         let examined =
             examine(&image, &ranges, &torn, rng.below(8) == 0, spare).map_err(context)?;
@@ -276,6 +282,7 @@ impl Route {
         if point.kind == PointKind::Sample {
             counts.volatile += media.volatile() as u64;
         }
+        counts.interrupted += u64::from(interrupted);
         counts.recoveries += u64::from(examined.replayed > 0);
         counts.replayed += examined.replayed;
         counts.torn_copies += examined.torn_copies;
