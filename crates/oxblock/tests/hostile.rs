@@ -116,7 +116,12 @@ fn a_volume_whose_counters_would_soon_be_out_of_range_is_only_read() {
     // What would be written next could not be read by anybody.
     let last = COUNTER_LIMIT - 1;
     type Change = fn(&mut Superblock, u64);
-    let changes: [Change; 3] = [
+    let changes: [Change; 4] = [
+        // Operations of a lane carry the sequence number, and have 56 bits for it.
+        |superblock, _| {
+            let point = &mut superblock.checkpoint;
+            (point.sequence, point.durable) = (1 << 57, 1 << 57);
+        },
         |superblock, last| superblock.checkpoint.epoch = last,
         |superblock, last| {
             let point = &mut superblock.checkpoint;

@@ -69,9 +69,10 @@ pub fn exercise(base: &Base, disk: &SimDisk, trust: Trust) -> Result<Shape, Stri
         }
     };
     let mut model = base.model.clone();
-    use_it(&mut volume, &mut model, rules, &mut shape)?;
-    if base.state == State::Worn {
-        wear(&mut volume, &mut model, &mut shape)?;
+    let mut kept = use_it(&mut volume, &mut model, rules, &mut shape)?;
+    if base.state == State::Worn && !wear(&mut volume, &mut model, &mut shape)? {
+        // Who knows what of it was written.
+        kept.clear();
     }
     let closed = volume.close();
     shape.text(closed.as_ref().err().map_or("closed", |error| name(error.kind())));
@@ -79,7 +80,13 @@ pub fn exercise(base: &Base, disk: &SimDisk, trust: Trust) -> Result<Shape, Stri
     rules.exact = false;
     rules.sound = false;
     match open(disk, true) {
-        Ok(mut volume) => read_all(&mut volume, &model, rules, &mut shape)?,
+        Ok(mut volume) => {
+            read_all(&mut volume, &model, rules, &mut shape)?;
+            let exact = Rules { trust: Trust::Data, exact: true, sound: false };
+            for (block, count) in kept.into_iter().filter(|_| closed.is_ok()) {
+                read(&mut volume, &model, block, count, exact, &mut shape)?;
+            }
+        }
         Err(error) if sound && closed.is_ok() && trust == Trust::Data => {
             return Err(format!(
                 "it was sound and was closed well, and does not open any more: {error}"
@@ -260,14 +267,15 @@ fn read(
     Ok(())
 }
 
-/// Writes, discards, flushes, and reads back what was acknowledged.
+/// Writes, discards, flushes, and reads back what was acknowledged. Returns which blocks were written.
 fn use_it(
     volume: &mut Volume,
     model: &mut Model,
     rules: Rules,
     shape: &mut Shape,
-) -> Result<(), String> {
+) -> Result<Vec<(u64, u64)>, String> {
     let blocks = volume.size() / BLOCK_BYTES;
+    let mut kept = Vec::new();
     for (block, count) in [(3, 5), (1000, 40), (blocks.saturating_sub(9), 9), (600, 200)] {
         if block + count > blocks {
             continue;
@@ -277,6 +285,7 @@ fn use_it(
         if done {
             let exact = Rules { trust: Trust::Data, exact: true, sound: false };
             read(volume, model, block, count, exact, shape)?;
+            kept.push((block, count));
         }
     }
     if blocks > 40 {
@@ -292,23 +301,26 @@ fn use_it(
     let flushed = run(volume, RequestKind::Flush)?.result;
     shape.text(flushed.err().map_or("flushed", |error| name(error.kind())));
     let later = Rules { exact: false, sound: false, ..rules };
-    read_all(volume, model, later, shape)
+    read_all(volume, model, later, shape)?;
+    Ok(kept)
 }
 
-/// Writes so much that segments must be cleaned.
-fn wear(volume: &mut Volume, model: &mut Model, shape: &mut Shape) -> Result<(), String> {
+/// Writes so much that segments must be cleaned. Returns whether all of it was acknowledged.
+fn wear(volume: &mut Volume, model: &mut Model, shape: &mut Shape) -> Result<bool, String> {
     let blocks = (volume.size() / BLOCK_BYTES).min(800);
+    let mut all = true;
     for step in 0..150 {
         let block = step * 61 % blocks.max(1);
         let count = 16.min(blocks.saturating_sub(block));
         if count == 0 || !write(volume, model, block, count)? {
             shape.text("worn no more");
+            all = false;
             break;
         }
     }
     shape.size(volume.counters().cleaned_segments);
     shape.size(volume.counters().damaged_segments);
-    Ok(())
+    Ok(all)
 }
 
 fn name(kind: ErrorKind) -> &'static str {

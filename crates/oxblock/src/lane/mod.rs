@@ -17,7 +17,7 @@ mod tag;
 
 pub(crate) use config::{Geometry, Placement, Tuning};
 pub(crate) use fetch::{Fetches, Lost, TRIES};
-pub(crate) use tag::{Class, classify, tag};
+pub(crate) use tag::{Class, NUMBER_LIMIT, classify, tag};
 
 use std::collections::VecDeque;
 

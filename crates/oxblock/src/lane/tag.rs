@@ -25,9 +25,14 @@ pub(crate) enum Class {
 
 const SHIFT: u32 = 56;
 
+/// The number of an operation is below this; a lane whose sequence numbers are not is not written ([`Volume::open_on`]).
+///
+/// [`Volume::open_on`]: crate::Volume::open_on
+pub(crate) const NUMBER_LIMIT: u64 = 1 << SHIFT;
+
 /// The tag of operation `number` of `class`.
 pub(crate) fn tag(class: Class, number: u64) -> u64 {
-    debug_assert!(number >> SHIFT == 0);
+    assert!(number < NUMBER_LIMIT, "operation {number} of {class:?} has no tag");
     (class as u64) << SHIFT | number
 }
 

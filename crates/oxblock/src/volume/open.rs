@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::layout::{BLOCK_BYTES, COUNTER_LIMIT};
 use crate::format::pointer::PointerWidth;
 use crate::format::superblock::Superblock;
-use crate::lane::{Geometry, Lane, Placement};
+use crate::lane::{Geometry, Lane, NUMBER_LIMIT, Placement};
 use crate::log::load::{build_segments, choose_superblock, load_table, read_slots};
 use crate::log::segments::Segments;
 use crate::log::table::Table;
@@ -139,18 +139,22 @@ pub(crate) fn open_device<'a>(
     Ok((path, opened))
 }
 
-/// Refuses to write what nobody could read: a record or superblock whose counters are beyond their limit. No volume comes
-/// there by being used.
+/// Refuses to write what nobody could read, a record or superblock whose counters are beyond their limit, and records
+/// whose numbers operations cannot carry. No volume comes there by being used.
 fn check_counters(lane: &Lane) -> Result<()> {
     let point = &lane.point.durable;
-    let own =
-        [("generation", point.generation), ("epoch", point.epoch), ("sequence", lane.log.next)];
+    let own = [
+        ("generation", point.generation, COUNTER_LIMIT),
+        ("epoch", point.epoch, COUNTER_LIMIT),
+        ("sequence", lane.log.next, COUNTER_LIMIT.min(NUMBER_LIMIT)),
+    ];
+    let segments = lane.segments.iter();
     let segments =
-        lane.segments.iter().map(|(_, segment)| ("segment generation", segment.generation));
+        segments.map(|(_, segment)| ("segment generation", segment.generation, COUNTER_LIMIT));
     let mut all = own.into_iter().chain(segments);
-    match all.find(|(_, counter)| *counter >= COUNTER_LIMIT - COUNTS_LEFT) {
+    match all.find(|(_, counter, limit)| *counter >= limit - COUNTS_LEFT) {
         None => Ok(()),
-        Some((name, counter)) => Err(Error::new(
+        Some((name, counter, _)) => Err(Error::new(
             ErrorKind::Corrupt,
             format!(
                 "the {name} is {counter}, which leaves no room to count on; open the volume read-only"
