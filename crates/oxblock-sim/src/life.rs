@@ -176,6 +176,10 @@ impl World {
     pub fn live(&mut self) -> Result<(), Violation> {
         self.draw_from(COURSE);
         self.disk.reseed(self.rng.next_u64());
+        if self.plan.wear > 0 && self.rng.below(16) == 0 {
+            let rounds = 1 + self.rng.below(12);
+            self.wear(rounds)?;
+        }
         let requests = 1 + self.rng.below(self.plan.requests);
         let mut flushes = u64::MAX;
         match self.rng.below(8) {

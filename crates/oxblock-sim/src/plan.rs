@@ -154,7 +154,7 @@ impl Plan {
             hot_bytes,
             fill: !sparse && size < 24 * MIB && rng.below(3) == 0,
             wear: match !sparse && (MIB / 8..8 * MIB).contains(&size) && rng.below(3) == 0 {
-                true => 8 + rng.below(16 + spare / 2),
+                true => 8 + rng.below(16) + spare / 2,
                 false => 0,
             },
             outcomes: rng.below(5),

@@ -85,8 +85,9 @@ impl World {
         let rng = &mut self.rng.clone();
         let mut ppm = |most: u64| u32::try_from(rng.below(most)).unwrap_or(0);
         let rates = match self.plan.trouble {
-            Trouble::None => return FaultPlan::new(),
-            Trouble::Gone | Trouble::Full | Trouble::Latent => FaultRates::default(),
+            Trouble::None | Trouble::Gone | Trouble::Full | Trouble::Latent => {
+                FaultRates::default()
+            }
             Trouble::Transient => FaultRates {
                 read_fail: ppm(5_000),
                 read_flip: ppm(5_000),
@@ -111,7 +112,7 @@ impl World {
                 FaultRates { stall: ppm(50_000), stall_ns: STUCK, ..FaultRates::default() }
             }
         };
-        // Nothing is lost by a discard that fails, so that is no trouble of its own.
+        // Nothing is lost by a discard that fails, so that is no trouble of its own and happens under all of them.
         let rates = FaultRates { discard_fail: ppm(1_000_000), ..rates };
         let plan = match self.plan.trouble {
             Trouble::Latent => self.bad_places(),

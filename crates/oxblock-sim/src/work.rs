@@ -8,6 +8,8 @@ use crate::model::Violation;
 use crate::world::{Pending, World};
 
 const MIB: u64 = 1 << 20;
+/// Rounds of wear that fill so many segments that some are discarded when everything is trimmed.
+const MUCH_WEAR: u64 = 24;
 
 impl World {
     /// A length in bytes, of any alignment.
@@ -160,8 +162,8 @@ impl World {
         if self.plan.fill {
             self.fill()?;
         }
-        self.wear()?;
-        if self.plan.wear > 0 && self.rng.below(2) == 0 {
+        self.wear(self.plan.wear)?;
+        if self.plan.wear >= MUCH_WEAR {
             // All at once, so that more segments come free than are kept for the next writes.
             self.trim(0, self.plan.size);
             self.drain(0)?;
@@ -181,16 +183,26 @@ impl World {
         Ok(())
     }
 
-    /// Leaves something alive in one segment after the other: a block that stays, then writes that do not.
-    fn wear(&mut self) -> Result<(), Violation> {
+    /// Leaves something alive in one segment after the other: a block that stays, then writes that do not. Now and then
+    /// one of those that stayed is written after all, maybe while cleaning moves it.
+    ///
+    /// # Errors
+    /// What the model refuses.
+    pub fn wear(&mut self, rounds: u64) -> Result<(), Violation> {
         let blocks = self.plan.size / BLOCK;
         let half = (blocks / 2).clamp(1, 256);
-        for round in 0..self.plan.wear {
-            let stays = blocks - 1 - round % (blocks - half).max(1);
-            self.write(stays * BLOCK, (stays + 1) * BLOCK, false);
-            for _ in 0..512 / (half + 1) {
+        for round in 0..rounds {
+            for step in 0..512 / (half + 1) {
                 if self.disk.is_off() || self.latched {
                     return Ok(());
+                }
+                let stays = match step {
+                    0 => Some(blocks - 1 - round % (blocks - half)),
+                    _ if self.rng.below(4) == 0 => Some(half + self.rng.below(blocks - half)),
+                    _ => None,
+                };
+                if let Some(stays) = stays {
+                    self.write(stays * BLOCK, (stays + 1) * BLOCK, false);
                 }
                 self.write(0, half * BLOCK, false);
                 self.drain(small(self.plan.depth) - 1)?;
