@@ -1,8 +1,11 @@
 //! A short soak, and every crash point of short pieces of work.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::ops::ControlFlow;
+
 use oxblock_sim::model::Violation;
 use oxblock_sim::points::every_point;
+use oxblock_sim::soak::Soak;
 use oxblock_sim::world::World;
 use oxblock_sim::{Plan, Sabotage, Trouble, run};
 
@@ -22,6 +25,26 @@ fn the_same_seed_is_the_same_run() {
         assert_eq!(first.digest, second.digest, "seed {seed}");
         assert_eq!(first.coverage, second.coverage, "seed {seed}");
     }
+}
+
+#[test]
+fn seeds_come_in_their_order_whatever_the_threads() {
+    let digests = |jobs| {
+        let mut soak = Soak::new(40..52, Sabotage::None);
+        soak.jobs = jobs;
+        let mut digests = Vec::new();
+        soak.run(&mut |seed, outcome| {
+            digests.push((seed, outcome.digest));
+            match digests.len() {
+                10 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        digests
+    };
+    let alone = digests(1);
+    assert_eq!(alone.iter().map(|(seed, _)| *seed).collect::<Vec<_>>(), Vec::from_iter(40..50));
+    assert_eq!(digests(3), alone);
 }
 
 /// A small volume on a device with a volatile cache.
