@@ -124,9 +124,7 @@ impl IoQueue for ImageQueue {
     }
 
     fn run(&mut self, job: Job) {
-        let Job { tag, mut work, .. } = job;
-        work.run();
-        self.ready.push(Done { tag, bufs: Default::default(), work: Some(work), result: Ok(()) });
+        self.ready.push(job.run());
     }
 
     fn submit(&mut self) {

@@ -18,7 +18,7 @@ pub enum CompletePolicy {
     Auto,
     /// The issuer, when it reaps. With several client threads on one volume, the client itself.
     Issuer,
-    /// A worker.
+    /// A worker, whatever the hand-off costs; of a backlog of slow ones the issuer takes its share.
     Worker,
 }
 

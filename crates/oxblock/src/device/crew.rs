@@ -139,8 +139,8 @@ impl Crew {
     }
 
     /// Has a job done: by a worker, whatever that costs, where it is to be handed over, though of a backlog the issuer takes
-    /// its share rather than wait; by whoever comes first where that pays; else here. Where there is no thread to take it, it is run here too: nothing may be left behind for a wait
-    /// that others do without the queue.
+    /// its share rather than wait; by whoever comes first where that pays; else here. Where there is no thread to take it,
+    /// it is run here too: nothing may be left behind for a wait that others do without the queue.
     pub(super) fn run(&mut self, job: Job, ready: &mut impl Extend<Done>) {
         if job.handed_over {
             let backlog = job.cost >= WORTH && self.workers.waiting() > 0;

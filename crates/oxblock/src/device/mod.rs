@@ -116,7 +116,7 @@ pub struct Job {
 
 impl Job {
     /// Does it, here and now.
-    pub(crate) fn run(mut self) -> Done {
+    pub fn run(mut self) -> Done {
         self.work.run();
         Done { tag: self.tag, bufs: Bufs::new(), work: Some(self.work), result: Ok(()) }
     }

@@ -49,7 +49,7 @@ pub struct Counters {
     pub issuer_ends: u64,
     /// Device reads that client threads verified by themselves.
     pub client_ends: u64,
-    /// Device operations of requests that passed through a worker.
+    /// Device operations of requests that were offered to workers, also those that the issuer then took back or did at once.
     pub worker_ends: u64,
     /// Operations that could not be completed at once because a map node had to be read.
     pub cleared_node: u64,

@@ -28,7 +28,7 @@ pub fn bio_limit(wanted: Option<u64>, device: &QueueLimits) -> BioLimit {
 }
 
 /// The limit in bytes; `None` for no limit. It is `wanted` (0: none), or else what the device prefers: its `io_opt` if that
-/// is more than the floor, otherwise the floor, and never more than it takes at once. Rounded up to a page, and at least
+/// is more than the floor but not more than it takes at once, otherwise the floor. Rounded up to a page, and at least
 /// [`BIO_FLOOR`].
 pub fn limit_bytes(wanted: Option<u64>, io_opt: u32, bio_max_bytes: u32) -> Option<u64> {
     let bytes = match wanted {

@@ -12,6 +12,7 @@ use anyhow::Result;
 use oxblock::volume::Policy;
 
 use super::lab::{Grid, Lab, Point, Samples, Side};
+use super::machine::cores;
 use super::model::{Cell, Column, Experiment, Table, Unit};
 
 pub use complete::run as complete;
@@ -34,11 +35,6 @@ fn crowded_note(notes: &mut Vec<String>) {
     if cores() < 2 {
         notes.push("There is one core: workers share it with the issuer.".into());
     }
-}
-
-/// Cores that this process may use.
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
 /// A column of figures for each side, from `first` on; the bare device stands in a group of its own.
