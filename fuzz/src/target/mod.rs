@@ -5,6 +5,7 @@ mod checkpoint;
 mod flip;
 mod image;
 mod jobfile;
+mod nbd;
 mod node;
 mod record;
 mod superblock;
@@ -47,7 +48,7 @@ pub trait Target: Sync {
 }
 
 /// All targets.
-pub const ALL: [&dyn Target; 8] = [
+pub const ALL: [&dyn Target; 9] = [
     &superblock::Superblock,
     &record::Record,
     &node::Node,
@@ -56,6 +57,7 @@ pub const ALL: [&dyn Target; 8] = [
     &image::Image,
     &flip::Flip,
     &jobfile::JobFile,
+    &nbd::Nbd,
 ];
 
 /// The target of a name.
