@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::{Action, Buf, Bufs, Done, IoQueue, Job, Op, Work};
@@ -27,6 +28,7 @@ pub(crate) fn suite(make: Make<'_>) {
     flushes_and_durable_writes_end(&mut *make(4 * MIB));
     a_discard_ends_and_the_range_can_be_written(&mut *make(4 * MIB));
     waits_end(&mut *make(4 * MIB));
+    waits_with_something_else_end(&mut *make(4 * MIB));
     a_waiter_wakes_another_thread(&mut *make(4 * MIB));
     jobs_end_once_and_done(&mut *make(4 * MIB));
     a_waiter_wakes_for_jobs(&mut *make(4 * MIB));
@@ -288,6 +290,42 @@ fn waits_end(queue: &mut dyn IoQueue) {
     queue.wait(None);
     queue.wait(None);
     assert_eq!(queue.reap(&mut done), 1);
+}
+
+fn waits_with_something_else_end(queue: &mut dyn IoQueue) {
+    let event = super::Event::new().unwrap();
+    let other = event.descriptor().as_fd();
+    let short = Duration::from_millis(2);
+    // Nothing in flight: it waits all the same, for as long as it is told, or until the other has something.
+    let began = Instant::now();
+    queue.wait_with(other, Some(short));
+    assert!(began.elapsed() >= short, "no wait while nothing is in flight");
+    event.signal();
+    queue.wait_with(other, None);
+    event.clear();
+    let mut done = Vec::new();
+    for round in 0..50 {
+        for tag in 0..8 {
+            queue.push(write(tag, tag * 4096, [pattern(tag, BLOCK)]));
+        }
+        queue.run(sum_job(100, 2000 * (round % 2), round % 3 == 0));
+        queue.submit();
+        let mut left = 9;
+        while left > 0 {
+            queue.wait_with(other, Some(Duration::from_secs(5)));
+            left -= queue.reap(&mut done);
+            assert!(began.elapsed() < Duration::from_secs(4), "it slept through the end");
+        }
+        done.clear();
+    }
+    assert_eq!(queue.in_flight(), 0);
+    // What is in flight does not keep the other's news from it.
+    queue.push(read(1, 0, [BLOCK]));
+    queue.submit();
+    event.signal();
+    queue.wait_with(other, None);
+    queue.wait_with(other, None);
+    drain(queue);
 }
 
 fn a_waiter_wakes_another_thread(queue: &mut dyn IoQueue) {

@@ -41,7 +41,7 @@ mod uring;
 use std::any::Any;
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -202,6 +202,9 @@ pub struct QueueLimits {
     pub direct: bool,
 }
 
+/// How long a queue that cannot be waited for from outside keeps its owner from looking elsewhere.
+const GLANCE: Duration = Duration::from_millis(1);
+
 /// A queue of device operations. See the module's contract.
 pub trait IoQueue {
     /// The devices behind this queue, by index.
@@ -227,6 +230,17 @@ pub trait IoQueue {
 
     /// Blocks until something can be reaped, nothing is in flight, or `timeout` has passed.
     fn wait(&mut self, timeout: Option<Duration>);
+
+    /// The same, but returns as well when `other` polls readable, and goes on blocking while nothing is in flight: for an
+    /// owner that serves something else in the same thread.
+    fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+        if self.in_flight() == 0 {
+            wait_for([other], timeout);
+            return;
+        }
+        // For queues without a descriptor: `other` is looked at in between.
+        self.wait(Some(timeout.map_or(GLANCE, |limit| limit.min(GLANCE))));
+    }
 
     /// A way to block for completions *without* holding the queue, for callers that share it between threads; `None`
     /// where there is nothing to block on. It wakes for operations that outlast `submit`; those that end inside it can be
@@ -293,8 +307,8 @@ impl Waiter {
     /// Blocks until completions can be reaped, somebody [kicks](Self::kick), or `timeout` has passed. Spurious returns
     /// are possible.
     pub fn wait(&self, timeout: Option<Duration>) {
-        let completions = self.0.completions.iter().map(|event| &**event);
-        wait_for(completions.chain([&**self.0.kick.descriptor()]), timeout);
+        let completions = self.0.completions.iter().map(|event| event.as_fd());
+        wait_for(completions.chain([self.0.kick.descriptor().as_fd()]), timeout);
         self.0.kick.clear();
     }
 
@@ -305,10 +319,11 @@ impl Waiter {
 }
 
 /// Blocks until one of `events` polls readable or `timeout` has passed. Spurious returns are possible.
-fn wait_for<'a>(events: impl IntoIterator<Item = &'a OwnedFd>, timeout: Option<Duration>) {
+fn wait_for<'a>(events: impl IntoIterator<Item = BorrowedFd<'a>>, timeout: Option<Duration>) {
     let timeout = timeout.and_then(|limit| Timespec::try_from(limit).ok());
-    let mut fds: SmallVec<[PollFd<'_>; 3]> =
-        events.into_iter().map(|event| PollFd::new(event, PollFlags::IN)).collect();
+    let events = events.into_iter();
+    let mut fds: SmallVec<[PollFd<'_>; 4]> =
+        events.map(|event| PollFd::from_borrowed_fd(event, PollFlags::IN)).collect();
     // A failed poll (EINTR) is a spurious return: the caller looks for completions again.
     poll(&mut fds, timeout.as_ref()).ok();
 }

@@ -7,15 +7,19 @@
 //! on with it.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::crew::{Crew, Task, WORTH};
 use super::target::Targets;
-use super::{Action, Done, IoQueue, Job, Op, QueueLimits, Sharing, Waiter, sync};
+use super::{Action, Done, IoQueue, Job, Op, QueueLimits, Sharing, Waiter, sync, wait_for};
 use crate::workers::Claim;
 
 /// Operations from which a batch of small ones is worth another core.
 const MANY: usize = 4;
+
+/// How long a wait for a worker keeps from looking elsewhere.
+const TASK_SPIN: Duration = Duration::from_micros(20);
 
 /// Inline calls, shared with workers where that pays.
 pub(super) struct ShareQueue {
@@ -114,6 +118,23 @@ impl IoQueue for ShareQueue {
         }
         if !self.crew.wait(timeout.unwrap_or(Duration::MAX), &mut self.ready) {
             self.crew.block(|| self.waiter.wait(timeout));
+        }
+    }
+
+    fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+        self.submit();
+        if !self.ready.is_empty() {
+            return;
+        }
+        if self.crew.out() == 0 {
+            wait_for([other], timeout);
+            return;
+        }
+        // Not long: `other` may have something meanwhile.
+        let limit = timeout.unwrap_or(TASK_SPIN).min(TASK_SPIN);
+        if !self.crew.wait(limit, &mut self.ready) {
+            let event = self.crew.event();
+            self.crew.block(|| wait_for([event.as_fd(), other], timeout));
         }
     }
 

@@ -3,6 +3,7 @@
 //! Both halves know all devices by the same index; only the routing differs, so that a volume may be mirrored between
 //! memory and disk.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::inline::InlineQueue;
@@ -59,6 +60,14 @@ impl IoQueue for SplitQueue {
             self.submit();
         } else {
             self.other.wait(timeout);
+        }
+    }
+
+    fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+        if self.inline.in_flight() > 0 {
+            self.submit();
+        } else {
+            self.other.wait_with(other, timeout);
         }
     }
 

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -182,8 +183,21 @@ impl IoQueue for ThreadQueue {
         let limit = if self.ops > 0 { most.min(JOB_SPIN) } else { most };
         if !self.crew.wait(limit, &mut self.ready) {
             let (ops, jobs) = (Arc::clone(self.pool.event.descriptor()), self.crew.event());
-            self.crew.block(|| wait_for([&*ops, &*jobs], timeout));
+            self.crew.block(|| wait_for([ops.as_fd(), jobs.as_fd()], timeout));
         }
+    }
+
+    fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+        self.submit();
+        if !self.ready.is_empty() || self.crew.has_finished() {
+            return;
+        }
+        let limit = timeout.unwrap_or(JOB_SPIN).min(JOB_SPIN);
+        if self.crew.out() > 0 && self.crew.wait(limit, &mut self.ready) {
+            return;
+        }
+        let (ops, jobs) = (Arc::clone(self.pool.event.descriptor()), self.crew.event());
+        self.crew.block(|| wait_for([ops.as_fd(), jobs.as_fd(), other], timeout));
     }
 
     fn waiter(&self) -> Option<Waiter> {

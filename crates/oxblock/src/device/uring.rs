@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -211,13 +211,15 @@ impl UringQueue {
 }
 
 impl UringQueue {
-    /// Waits while jobs are under way, and perhaps operations: whatever ends first. The issuer runs what is anybody's.
-    fn wait_for_both(&mut self, timeout: Option<Duration>) {
+    /// Waits while jobs are under way, and perhaps operations, and perhaps for `other`: whatever comes first. The issuer runs
+    /// what is anybody's.
+    fn wait_for_all(&mut self, other: Option<BorrowedFd<'_>>, timeout: Option<Duration>) {
         self.pump(0, None);
         let mut ready = Vec::new();
         // Not long: operations may end meanwhile.
         let limit = timeout.unwrap_or(JOB_SPIN).min(JOB_SPIN);
-        let limit = if self.table.len() == 0 { timeout.unwrap_or(Duration::MAX) } else { limit };
+        let alone = self.table.len() == 0 && other.is_none();
+        let limit = if alone { timeout.unwrap_or(Duration::MAX) } else { limit };
         let found = self.crew.wait(limit, &mut ready);
         self.ready.extend(ready);
         self.collect();
@@ -227,7 +229,8 @@ impl UringQueue {
         match self.ring.descriptor() {
             Ok(ring) => {
                 let event = self.crew.event();
-                self.crew.block(|| wait_for([&*ring, &*event], timeout));
+                let events = [ring.as_fd(), event.as_fd()].into_iter().chain(other);
+                self.crew.block(|| wait_for(events, timeout));
             }
             // Without a descriptor to spare the caller comes round again.
             Err(_) => std::thread::yield_now(),
@@ -281,7 +284,7 @@ impl IoQueue for UringQueue {
                 return;
             }
             if self.crew.out() > 0 {
-                self.wait_for_both(timeout);
+                self.wait_for_all(None, timeout);
                 return;
             }
             if self.table.len() == 0 {
@@ -310,6 +313,24 @@ impl IoQueue for UringQueue {
                 // Out of memory in the kernel, or the wrong thread: time is all that can help.
                 std::thread::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_millis(1)));
             }
+        }
+    }
+
+    fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+        self.collect();
+        if !self.ready.is_empty() || self.crew.has_finished() {
+            return;
+        }
+        if self.crew.out() > 0 {
+            self.wait_for_all(Some(other), timeout);
+            return;
+        }
+        let ring = (self.kernel > 0).then(|| self.ring.descriptor());
+        match ring.transpose() {
+            // With nothing in the kernel its descriptor may still be readable from before.
+            Ok(ring) => wait_for(ring.iter().map(|ring| ring.as_fd()).chain([other]), timeout),
+            // Without a descriptor to spare the caller comes round again.
+            Err(_) => std::thread::yield_now(),
         }
     }
 
@@ -409,7 +430,6 @@ impl Poller {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
     use std::path::PathBuf;
     use std::sync::Arc;
 

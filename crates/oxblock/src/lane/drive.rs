@@ -1,5 +1,6 @@
 //! The loop: reap, apply, send; never block.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::Lane;
@@ -45,6 +46,13 @@ impl Lane {
     pub fn wait(&mut self, timeout: Option<Duration>) {
         if self.out.is_empty() && self.done.is_empty() {
             self.queue.wait(timeout);
+        }
+    }
+
+    /// The same, and returns as well when `other` polls readable.
+    pub fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+        if self.out.is_empty() && self.done.is_empty() {
+            self.queue.wait_with(other, timeout);
         }
     }
 

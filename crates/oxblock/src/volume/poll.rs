@@ -1,5 +1,6 @@
 //! The poll interface.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -70,6 +71,12 @@ impl Volume {
     /// Blocks until there may be something to poll, or `timeout` has passed.
     pub fn wait(&mut self, timeout: Option<Duration>) {
         self.lane.wait(timeout);
+    }
+
+    /// Blocks until there may be something to poll, `other` polls readable, or `timeout` has passed; while nothing is under way
+    /// too. With it a server waits for its sockets and for the devices in one call: `other` is its epoll descriptor.
+    pub fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+        self.lane.wait_with(other, timeout);
     }
 
     /// Sets who gets the marks of what happens from here on ([`trace`](crate::trace)), or nobody. Spans that are open end
