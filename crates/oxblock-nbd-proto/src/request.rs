@@ -89,11 +89,11 @@ impl Request {
     }
 
     /// Bytes of payload that follow the header, whatever becomes of the request.
+    ///
+    /// With extended headers a flag says that there are any, and a write must have it. Some clients (QEMU 10 is one) leave it
+    /// out and send the payload all the same; as no write is without payload, one is taken to have it either way.
     pub fn payload(&self, style: Style) -> u64 {
-        let carries = match style {
-            Style::Extended => self.flags & flag::PAYLOAD_LEN != 0,
-            Style::Simple | Style::Structured => self.command == command::WRITE,
-        };
-        if carries { self.length } else { 0 }
+        let flagged = style == Style::Extended && self.flags & flag::PAYLOAD_LEN != 0;
+        if flagged || self.command == command::WRITE { self.length } else { 0 }
     }
 }

@@ -196,8 +196,5 @@ fn judge_flags(request: &Request, terms: &Terms) -> Result<(), Refusal> {
     if request.flags & !(own | flag::FUA) != 0 {
         return refuse(Errno::Invalid, "a flag that this command does not have");
     }
-    if extended && request.command == command::WRITE && request.flags & flag::PAYLOAD_LEN == 0 {
-        return refuse(Errno::Invalid, "a write without payload");
-    }
     Ok(())
 }

@@ -160,7 +160,8 @@ fn other_nonsense() {
         assert_eq!(judge(&TERMS, command, 0, 0, 0), Err(Errno::Invalid));
         assert_eq!(judge(&TERMS, command, FUA, 0, 0), Err(Errno::Invalid));
     }
-    assert_eq!(judge(&EXTENDED, WRITE, 0, 0, 1), Err(Errno::Invalid));
+    let command = Command::Write { offset: 0, len: 1, fua: false };
+    assert_eq!(judge(&EXTENDED, WRITE, 0, 0, 1), Ok(command));
     assert_eq!(judge(&TERMS, FLUSH, 0, 1, 0), Err(Errno::Invalid));
     assert_eq!(judge(&TERMS, FLUSH, 0, 0, 1), Err(Errno::Invalid));
     assert_eq!(judge(&TERMS, STATUS, 0, 0, 0), Err(Errno::Invalid));
