@@ -9,6 +9,7 @@ mod import;
 mod info;
 mod policy;
 mod run;
+mod serve;
 mod torture;
 mod tune;
 mod volume;
@@ -28,6 +29,7 @@ pub enum Command {
     Check(check::Check),
     Dump(dump::Dump),
     Run(run::Run),
+    Serve(serve::Serve),
     Bench(bench::Bench),
     Tune(tune::Tune),
     Torture(torture::Torture),
@@ -46,6 +48,7 @@ impl Command {
             Self::Check(command) => command.run(),
             Self::Dump(command) => command.run(),
             Self::Run(command) => command.run(),
+            Self::Serve(command) => command.run(),
             Self::Bench(command) => command.run(),
             Self::Tune(command) => command.run(),
             Self::Torture(command) => command.run(),
