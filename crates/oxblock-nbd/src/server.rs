@@ -240,9 +240,8 @@ impl Server {
         if self.connections.is_empty() && !self.engine.buffers.is_empty() {
             self.engine.buffers.clear();
         }
-        let limits = self.pause.is_some()
-            || self.draining.is_some()
-            || self.connections.iter().any(|(_, one)| one.shaking_since().is_some());
+        let limits =
+            self.pause.is_some() || self.draining.is_some() || !self.connections.is_empty();
         if limits && self.tick <= now {
             self.keep_limits(now);
         }
