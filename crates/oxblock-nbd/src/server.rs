@@ -99,7 +99,7 @@ impl Server {
             description: options.description.clone(),
             size: volume.size(),
             read_only: options.read_only,
-            rotational: false,
+            rotational: volume.info().devices.iter().any(|device| device.limits.rotational),
         };
         Ok(Self {
             engine: Engine::new(volume, vec![export]),

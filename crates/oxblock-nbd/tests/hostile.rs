@@ -7,7 +7,8 @@ mod common;
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-use common::{Client, Random, Serving, hello};
+use common::client::hello;
+use common::{Client, Random, Serving};
 use oxblock_nbd_proto::wire::command::{FLUSH, READ, WRITE};
 use oxblock_nbd_proto::{ClientOption, Request, Style};
 

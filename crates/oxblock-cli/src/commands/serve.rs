@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use oxblock::trace::ChromeTrace;
 use oxblock_nbd::{Address, Server, ServerOptions};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::volume::VolumeArgs;
 use crate::interrupt;
@@ -72,6 +73,15 @@ impl Drop for PidFile {
     }
 }
 
+/// As many open files as the system allows: each client has one, and the usual limit of 1024 is there for programs that
+/// know no better way to wait than `select`.
+fn allow_descriptors() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Fewer clients than could be is all that comes of it.
+    setrlimit(Resource::Nofile, limit).ok();
+}
+
 impl Serve {
     pub fn run(mut self) -> Result<Exit> {
         if self.listen.is_empty() {
@@ -81,6 +91,7 @@ impl Serve {
         // The place for the trace before anything else is done.
         let trace = self.trace_file()?;
         let stop: OwnedFd = interrupt::descriptor().context("watch for signals")?.into();
+        allow_descriptors();
         let mut volume = self.volume.open(self.read_only)?;
         let trace = trace.map(|(path, file)| Arc::new(Mutex::new(ChromeTrace::new(&path, file))));
         if let Some(trace) = &trace {

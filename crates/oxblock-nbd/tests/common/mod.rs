@@ -21,7 +21,7 @@ use oxblock::{CreateOptions, OpenOptions, Volume};
 use oxblock_nbd::{Address, Server, ServerOptions};
 use oxblock_nbd_proto::Style;
 
-pub use client::{Client, hello};
+pub use client::Client;
 
 /// Bytes of the volumes here.
 pub const SIZE: u64 = 64 << 20;
