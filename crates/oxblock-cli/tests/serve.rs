@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use client::Client;
 use common::{Ran, arg, command, content, oxblock};
 use oxblock_nbd_proto::Style;
-use oxblock_nbd_proto::wire::command::{FLUSH, WRITE};
+use oxblock_nbd_proto::wire::command::{FLUSH, READ, TRIM, WRITE, WRITE_ZEROES};
 use tempfile::TempDir;
 
 const SIZE: u64 = 64 << 20;
@@ -88,7 +88,11 @@ fn start(folder: &Path, more: &[&str]) -> Child {
 
 /// Runs another program; `None`, and a word about it, when it is not installed.
 fn other(program: &str, args: &[&str]) -> Option<Ran> {
-    let output = match Command::new(program).args(args).stdin(Stdio::null()).output() {
+    let mut command = Command::new(program);
+    // The system's own first: what a program of the distribution runs is of the distribution too.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.args(args).env("PATH", format!("/usr/bin:/bin:{path}"));
+    let output = match command.stdin(Stdio::null()).output() {
         Ok(output) => output,
         Err(_) => {
             println!("skipped: {program} is not installed");
@@ -263,6 +267,115 @@ fn fio_verifies_what_it_wrote() {
     ];
     let ran = other("fio", &args).unwrap();
     assert!(ran.code == 0 && !ran.text().contains("verify:"), "{}{}", ran.text(), ran.stderr);
+    served.end();
+}
+
+/// What `nbdsh` runs: points of the protocol, by a client that checks what it gets.
+const SCRIPT: &str = r#"
+import errno
+def fails(call, number):
+    try:
+        call()
+    except nbd.Error as error:
+        assert error.errnum == number, (error, number)
+    else:
+        assert False, number
+h.set_strict_mode(0)
+size = h.get_size()
+assert h.get_protocol() == "newstyle-fixed" and h.get_structured_replies_negotiated()
+assert h.can_df() and h.can_multi_conn() and h.can_fast_zero() and h.can_cache()
+assert h.can_meta_context("base:allocation")
+h.pwrite(b"a" * 5000, 3000, nbd.CMD_FLAG_FUA)
+chunks = []
+def got(data, offset, kind, error):
+    chunks.append((bytes(data), offset, kind))
+assert h.pread_structured(9000, 0, got, nbd.CMD_FLAG_DF) == b"\0" * 3000 + b"a" * 5000 + b"\0" * 1000
+assert len(chunks) == 1
+h.zero(4096, 4096, nbd.CMD_FLAG_NO_HOLE | nbd.CMD_FLAG_FAST_ZERO)
+assert h.pread(1192, 3000) == b"a" * 1096 + b"\0" * 96
+h.trim(size, 0, nbd.CMD_FLAG_FUA)
+assert h.pread(10000, 0) == b"\0" * 10000
+h.pwrite(b"b" * 4096, 8192)
+extents = []
+h.block_status(size, 0, lambda name, offset, entries, error: extents.extend(entries))
+assert extents == [8192, 3, 4096, 0, size - 12288, 3], extents
+h.cache(4096, 8192)
+h.flush()
+fails(lambda: h.pread(1, size), errno.EINVAL)
+fails(lambda: h.pwrite(b"c", size), errno.ENOSPC)
+fails(lambda: h.zero(2, size - 1), errno.ENOSPC)
+fails(lambda: h.trim(2, size - 1), errno.EINVAL)
+fails(lambda: h.zero(100, 1, nbd.CMD_FLAG_FAST_ZERO), errno.ENOTSUP)
+fails(lambda: h.pread(33 << 20, 0), errno.EINVAL)
+fails(lambda: h.flush(1 << 10), errno.EINVAL)
+print("all as it should be")
+"#;
+
+#[test]
+fn nbdsh_point_by_point() {
+    let served = Served::new(&[]);
+    let uri = served.uri();
+    let connect = format!("h.add_meta_context('base:allocation'); h.connect_uri('{uri}')");
+    let Some(ran) = other("nbdsh", &["-c", &connect, "-c", SCRIPT]) else { return };
+    if ran.stderr.contains("No module named") {
+        return println!("skipped: nbdsh has no library for this Python");
+    }
+    assert!(ran.text().contains("all as it should be"), "{}", ran.stderr);
+    served.end();
+}
+
+#[test]
+fn the_same_requests_get_the_same_answers_from_nbdkit() {
+    let served = Served::new(&[]);
+    let socket = served.path("nbdkit");
+    let size = SIZE.to_string();
+    let args = ["-f", "-U", arg(&socket), "memory", &size];
+    let Ok(mut child) = Command::new("nbdkit").args(args).stderr(Stdio::null()).spawn() else {
+        return println!("skipped: nbdkit is not installed");
+    };
+    let connect = || UnixStream::connect(&socket).ok();
+    let stream = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        connect()
+    });
+    let mut theirs = Client::connect(stream.unwrap(), Style::Structured);
+    let mut ours = served.client();
+    let seed = 21;
+    let mut random = common::Random(seed);
+    for step in 0..3000 {
+        // Around the beginning and around the end, where requests overlap and go beyond it.
+        let near = if random.below(2) == 0 { 0 } else { SIZE - 200_000 };
+        let (offset, len) = (near + random.below(200_000), 1 + random.below(60_000));
+        // A trim is a hint: of blocks that are covered in part each may do as it likes.
+        let whole = (offset / 4096 * 4096, len.next_multiple_of(4096));
+        let data = random.bytes(usize::try_from(len).unwrap());
+        let fua = u16::from(random.below(4) == 0);
+        let (command, flags, (offset, len), payload): (u16, u16, _, &[u8]) = match random.below(9) {
+            0 | 1 => (READ, 0, (offset, len), &[]),
+            2 => (READ, 4, (offset, len), &[]),
+            3 | 4 => (WRITE, fua, (offset, len), &data),
+            5 => (WRITE_ZEROES, fua | 2, (offset, len), &[]),
+            6 => (TRIM, fua, whole, &[]),
+            7 => (FLUSH, 0, (0, 0), &[]),
+            // Flags that no command has, and commands that do not exist.
+            _ if random.below(2) == 0 => (READ, 0x400, (offset, len), &[]),
+            _ => (77, 0, (offset, len), &[]),
+        };
+        let mut answers = [&mut theirs, &mut ours].map(|client| {
+            let reply = client.ask(command, flags, offset, len, payload);
+            let data: Vec<u8> = reply.data.into_iter().flat_map(|(_, data)| data).collect();
+            (reply.error, data)
+        });
+        let [theirs, ours] = &mut answers;
+        assert!(
+            theirs == ours,
+            "seed {seed} step {step}: {command} {flags} {offset} {len}: {:?} and {:?}",
+            theirs.0,
+            ours.0
+        );
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
     served.end();
 }
 

@@ -1,5 +1,7 @@
 //! The volume, and the requests that are under way in it.
 
+use std::collections::VecDeque;
+
 use oxblock::{Completion, Request, RequestKind, Volume};
 use oxblock_nbd_proto::{Command, Errno, Export, Offer, ReplyTo, wire};
 use slab::Slab;
@@ -23,7 +25,10 @@ pub(crate) struct Engine {
     jobs: Slab<Job>,
     /// Something was queued and not submitted.
     queued: bool,
-    done: Vec<Completion>,
+    /// What the last poll brought.
+    fresh: Vec<Completion>,
+    /// What is to be answered, in the order in which it was done.
+    done: VecDeque<Completion>,
 }
 
 /// What becomes of a command.
@@ -43,7 +48,8 @@ impl Engine {
             shutdown: false,
             jobs: Slab::new(),
             queued: false,
-            done: Vec::new(),
+            fresh: Vec::new(),
+            done: VecDeque::new(),
         }
     }
 
@@ -123,13 +129,14 @@ impl Engine {
         if std::mem::take(&mut self.queued) {
             self.volume.submit();
         }
-        self.volume.poll(&mut self.done);
+        self.volume.poll(&mut self.fresh);
+        self.done.extend(self.fresh.drain(..));
         !self.done.is_empty()
     }
 
     /// The next job that the engine is done with, and how.
     pub fn finished(&mut self) -> Option<(Job, Completion)> {
-        let completion = self.done.pop()?;
+        let completion = self.done.pop_front()?;
         let key = usize::try_from(completion.tag).unwrap_or(usize::MAX);
         let job = self.jobs.try_remove(key);
         let Some(job) = job else { unreachable!("a completion that nobody waits for") };

@@ -13,6 +13,11 @@ const MISSES: u32 = 4;
 const PAUSE: u32 = 32;
 /// From here on others get the core in between: the client may be waiting for it.
 const POLITE: Duration = Duration::from_micros(30);
+/// Between two looks that are so far apart somebody else had the core. Where cores are wanted, a thread that sleeps gets one
+/// sooner than a thread that has used up its time by looking ...
+const TAKEN: Duration = Duration::from_micros(60);
+/// ... so there is none for so many times.
+const TAKEN_PAUSE: u32 = 256;
 
 /// The rule, and what it goes by.
 #[derive(Debug, Default)]
@@ -29,16 +34,22 @@ impl Spin {
             return false;
         }
         let began = Instant::now();
+        let mut last = began;
         loop {
             if look() {
                 self.misses = 0;
                 return true;
             }
-            let elapsed = began.elapsed();
-            if elapsed >= MOST {
+            let now = Instant::now();
+            if now.duration_since(last) >= TAKEN {
+                self.pause = TAKEN_PAUSE;
+                return false;
+            }
+            last = now;
+            if now.duration_since(began) >= MOST {
                 break;
             }
-            if elapsed >= POLITE {
+            if now.duration_since(began) >= POLITE {
                 std::thread::yield_now();
             }
         }
@@ -58,22 +69,26 @@ mod tests {
     #[test]
     fn it_gives_up_for_a_while() {
         let mut spin = Spin::default();
-        let mut looks = 0;
-        for _ in 0..MISSES {
-            assert!(!spin.until(|| {
-                looks += 1;
-                false
-            }));
+        let mut tries = 0;
+        // The test may lose its core too, which only makes it give up sooner, and for longer.
+        while spin.pause == 0 {
+            assert!(!spin.until(|| false));
+            tries += 1;
         }
-        assert!(looks >= MISSES);
-        let before = looks;
-        for _ in 0..PAUSE {
-            assert!(!spin.until(|| {
-                looks += 1;
-                true
-            }));
+        assert!((1..=MISSES).contains(&tries));
+        for _ in 0..spin.pause {
+            assert!(!spin.until(|| true));
         }
-        assert_eq!(looks, before);
         assert!(spin.until(|| true));
+    }
+
+    #[test]
+    fn it_gives_up_at_once_where_others_want_the_core() {
+        let mut spin = Spin::default();
+        assert!(!spin.until(|| {
+            std::thread::sleep(TAKEN);
+            false
+        }));
+        assert_eq!(spin.pause, TAKEN_PAUSE);
     }
 }
