@@ -16,14 +16,21 @@ const POLITE: Duration = Duration::from_micros(30);
 /// Between two looks that are so far apart somebody else had the core. Where cores are wanted, a thread that sleeps gets one
 /// sooner than a thread that has used up its time by looking ...
 const TAKEN: Duration = Duration::from_micros(60);
-/// ... so there is none for so many times.
+/// ... so there is none for so many times; twice as many each time it happens again ...
 const TAKEN_PAUSE: u32 = 256;
+/// ... up to so many doublings: a look that ends in somebody else's turn costs that request some milliseconds ...
+const TAKEN_MOST: u32 = 8;
+/// ... and half as many again after so many looks that found something.
+const FORGIVEN: u32 = 4096;
 
 /// The rule, and what it goes by.
 #[derive(Debug, Default)]
 pub(crate) struct Spin {
     misses: u32,
     pause: u32,
+    /// How often it was somebody else's turn, lately.
+    taken: u32,
+    hits: u32,
 }
 
 impl Spin {
@@ -37,12 +44,13 @@ impl Spin {
         let mut last = began;
         loop {
             if look() {
-                self.misses = 0;
+                self.found();
                 return true;
             }
             let now = Instant::now();
             if now.duration_since(last) >= TAKEN {
-                self.pause = TAKEN_PAUSE;
+                self.pause = TAKEN_PAUSE << self.taken;
+                self.taken = (self.taken + 1).min(TAKEN_MOST);
                 return false;
             }
             last = now;
@@ -59,6 +67,15 @@ impl Spin {
             self.pause = PAUSE;
         }
         false
+    }
+
+    fn found(&mut self) {
+        self.misses = 0;
+        self.hits += 1;
+        if self.hits >= FORGIVEN {
+            self.hits = 0;
+            self.taken = self.taken.saturating_sub(1);
+        }
     }
 }
 
@@ -85,10 +102,17 @@ mod tests {
     #[test]
     fn it_gives_up_at_once_where_others_want_the_core() {
         let mut spin = Spin::default();
-        assert!(!spin.until(|| {
-            std::thread::sleep(TAKEN);
-            false
-        }));
-        assert_eq!(spin.pause, TAKEN_PAUSE);
+        for pause in [TAKEN_PAUSE, 2 * TAKEN_PAUSE, 4 * TAKEN_PAUSE] {
+            assert!(!spin.until(|| {
+                std::thread::sleep(TAKEN);
+                false
+            }));
+            assert_eq!(spin.pause, pause);
+            spin.pause = 0;
+        }
+        for _ in 0..3 * FORGIVEN {
+            assert!(spin.until(|| true));
+        }
+        assert_eq!(spin.taken, 0);
     }
 }
