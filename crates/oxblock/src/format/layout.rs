@@ -56,6 +56,8 @@ pub const NARROW_POINTER_SIZE: usize = 16;
 pub const WIDE_POINTER_SIZE: usize = 32;
 /// Physical addresses are below this; the bits above are pointer flags.
 pub const ADDRESS_LIMIT: u64 = 1 << 48;
+/// What stands for the address of a block that is lost: pointer flag bit 63, and no address.
+pub const LOST_ADDRESS: u64 = 1 << 63;
 /// Logical blocks are below this.
 pub const BLOCK_LIMIT: u64 = 1 << 48;
 
@@ -64,10 +66,12 @@ pub const COUNTER_LIMIT: u64 = 1 << 62;
 
 /// `compat` bit of a volume that keeps a policy in its superblock.
 pub const COMPAT_POLICY: u64 = 1;
+/// `incompat` bit of a volume whose map may say of blocks that they are lost.
+pub const INCOMPAT_LOST: u64 = 1;
 
 /// `compat`: an older version may read and write the volume.
 pub const KNOWN_COMPAT: u64 = COMPAT_POLICY;
 /// `ro_compat`: an older version may only read it.
 pub const KNOWN_RO_COMPAT: u64 = 0;
 /// `incompat`: an older version must refuse it.
-pub const KNOWN_INCOMPAT: u64 = 0;
+pub const KNOWN_INCOMPAT: u64 = INCOMPAT_LOST;

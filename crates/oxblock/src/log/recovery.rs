@@ -220,7 +220,10 @@ impl Lane {
         }
         let bytes = self.bytes_at(segment, offset, header.blocks(), windows)?;
         let payload = bytes.get(usize::from(header.header_blocks) * BLOCK_SIZE..).unwrap_or(&[]);
+        // A node of the checkpoint itself was durable, and a repair makes it anew: its record changes nothing.
+        let own = header.kind == Kind::Map && header.sequence <= self.point.durable.durable;
         let whole = !header.kind.has_payload()
+            || (own && self.makes_nodes_anew)
             || payload.chunks_exact(BLOCK_SIZE).zip(&entries).all(|(data, entry)| {
                 self.geometry.csum.of(payload_identity(header.kind, entry), data) == entry.csum
             });

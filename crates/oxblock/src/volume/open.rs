@@ -141,7 +141,7 @@ pub(crate) fn open_device<'a>(
 
 /// Refuses to write what nobody could read, a record or superblock whose counters are beyond their limit, and records
 /// whose numbers operations cannot carry. No volume comes there by being used.
-fn check_counters(lane: &Lane) -> Result<()> {
+pub(crate) fn check_counters(lane: &Lane) -> Result<()> {
     let point = &lane.point.durable;
     let own = [
         ("generation", point.generation, COUNTER_LIMIT),

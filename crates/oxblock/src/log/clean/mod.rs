@@ -11,6 +11,7 @@
 
 mod pace;
 mod relocate;
+mod rescue;
 mod walk;
 mod window;
 

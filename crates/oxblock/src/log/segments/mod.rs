@@ -14,6 +14,7 @@
 //! flight (`pins == 0`).
 
 mod account;
+mod repair;
 
 use std::collections::VecDeque;
 

@@ -26,6 +26,8 @@ pub enum FindingKind {
     UsedCount,
     /// A segment that is referenced although it is free.
     Reference,
+    /// Blocks of which an earlier repair could not tell what they held.
+    Lost,
 }
 
 impl FindingKind {
@@ -42,6 +44,7 @@ impl FindingKind {
             Self::LiveCount => "live count",
             Self::UsedCount => "used count",
             Self::Reference => "segment reference",
+            Self::Lost => "lost data",
         }
     }
 
