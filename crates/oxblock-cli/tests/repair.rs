@@ -1,5 +1,5 @@
 //! `check --repair`: what it says, and what its exit status says.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 

@@ -5,7 +5,6 @@
     clippy::indexing_slicing,
     reason = "a test fails by panicking"
 )]
-#![expect(clippy::cast_possible_truncation, reason = "the volumes of these tests are small")]
 
 #[path = "common/newest.rs"]
 mod newest;
@@ -472,7 +471,8 @@ fn a_map_cache_that_is_too_small_is_refused_with_the_size_that_will_do() {
 
 #[test]
 fn a_power_cut_anywhere_in_a_repair_leaves_a_volume_that_can_be_repaired() {
-    let damages: [(&str, fn(&World)); 4] = [
+    type Damage = fn(&World);
+    let damages: [(&str, Damage); 4] = [
         ("leaf", |world| world.damage(world.nodes()[0].2)),
         ("root", |world| world.damage(world.nodes().last().unwrap().2)),
         ("table", |world| world.damage(world.superblock().checkpoint.table_root.addr)),

@@ -73,7 +73,7 @@ fn damage(world: &World, rng: &mut Rng) -> Vec<String> {
                 world.damage(addr);
                 done.push(format!("node {level}/{index}"));
             }
-            4 if rng.below(3) == 0 => {
+            4 if rng.below(3) == 0 && !point.table_root.is_null() => {
                 world.damage(point.table_root.addr);
                 done.push("table".into());
             }

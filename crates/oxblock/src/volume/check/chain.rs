@@ -41,6 +41,9 @@ pub(super) struct Stretch {
     pub unreadable: bool,
 }
 
+/// Checksums of what should be a header: expected, and of what is there.
+type Sums = Option<(u128, u128)>;
+
 /// What the next record of a chain must not fall behind.
 #[derive(Debug, Clone, Copy, Default)]
 struct Last {
@@ -124,7 +127,7 @@ impl Check<'_, '_> {
         at: u32,
         bytes: &[u8],
         last: Last,
-    ) -> Result<(Header, Vec<Entry>), Option<(u128, u128)>> {
+    ) -> Result<(Header, Vec<Entry>), Sums> {
         let addr = self.lane.segments.addr(chain.segment, at);
         let geometry = &self.lane.geometry;
         let (header, entries) = decode(bytes, addr, geometry.width, &geometry.csum).map_err(

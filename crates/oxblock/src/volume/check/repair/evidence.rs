@@ -89,11 +89,11 @@ impl Evidence {
                     };
                     self.add(Place { item: entry.id, block, to, order, source: 0 });
                 }
-                (Kind::Data | Kind::Relocate, Wanted::Blocks(ranges)) => {
-                    if is_in(ranges, entry.id) {
-                        let source = if header.kind == Kind::Relocate { entry.aux } else { 0 };
-                        self.add(Place { item: entry.id, block: entry.id, to, order, source });
-                    }
+                (Kind::Data | Kind::Relocate, Wanted::Blocks(ranges))
+                    if is_in(ranges, entry.id) =>
+                {
+                    let source = if header.kind == Kind::Relocate { entry.aux } else { 0 };
+                    self.add(Place { item: entry.id, block: entry.id, to, order, source });
                 }
                 (Kind::Trim | Kind::Zero, Wanted::Blocks(ranges)) => {
                     let (from, end) = (entry.id, entry.id + entry.aux);

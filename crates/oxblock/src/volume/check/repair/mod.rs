@@ -90,7 +90,7 @@ pub fn repair_on(
         let why = "there is nothing to go by";
         return Ok(RepairReport::unchanged(found, Some(why.into())));
     };
-    if !found.findings.iter().any(|finding| can_be_repaired(finding)) {
+    if !found.findings.iter().any(can_be_repaired) {
         return Ok(RepairReport::unchanged(found, None));
     }
     match attempt(queue, options, &found, progress) {
