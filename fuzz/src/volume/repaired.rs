@@ -64,7 +64,10 @@ fn repair(disk: &SimDisk) -> oxblock::Result<RepairReport> {
     repair_on(Box::new(disk.queue()), &options(false), &mut |_, _| {})
 }
 
-/// The findings of a report, without where they are: a repair moves things.
+/// The findings of a report, without where they are: a repair moves things. In order, since reads end in any.
 fn told(report: &CheckReport) -> Vec<(FindingKind, Option<(u64, u64)>)> {
-    report.findings.iter().map(|finding| (finding.kind, finding.blocks)).collect()
+    let mut told: Vec<_> =
+        report.findings.iter().map(|finding| (finding.kind, finding.blocks)).collect();
+    told.sort_unstable_by_key(|(kind, blocks)| (kind.name(), *blocks));
+    told
 }

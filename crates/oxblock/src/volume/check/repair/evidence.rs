@@ -201,8 +201,10 @@ impl Check<'_, '_> {
     }
 }
 
-/// Puts ranges in order, each with the record up to which its node knows what became of it; what overlaps is one.
+/// Puts ranges in order, each with the record up to which its node knows what became of it; what overlaps is one. Nodes
+/// beyond the end of the volume, which only a forged map has, have no blocks.
 pub(super) fn in_order(mut lost: Vec<Bounded>) -> Vec<Bounded> {
+    lost.retain(|(range, _)| !range.is_empty());
     lost.sort_unstable_by_key(|(range, _)| (range.start, range.end));
     let mut out: Vec<Bounded> = Vec::with_capacity(lost.len());
     for (range, bound) in lost {

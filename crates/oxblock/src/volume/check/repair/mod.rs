@@ -149,7 +149,8 @@ fn attempt(
     }
     check.lane.geometry.superblock.features.set_lost(check.gone > 0);
     check.commit()?;
-    let headers = table_is_lost || has(FindingKind::RecordHeader);
+    // Where nodes or the table were lost, the check could not see what lives behind which header.
+    let headers = table_is_lost || rebuilt.lost > 0 || has(FindingKind::RecordHeader);
     let moved = if headers { check.rescue()? } else { 0 };
     check.lane.begin_close();
     check.checkpoint()?;
