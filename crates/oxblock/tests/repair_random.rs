@@ -85,7 +85,7 @@ fn damage(world: &World, rng: &mut Rng) -> Vec<String> {
                     done.push("copy".into());
                 }
             }
-            _ => {
+            _ if !records.is_empty() => {
                 let (header, _) = &records[rng.below(records.len() as u64) as usize];
                 // The end of the log is another matter.
                 if header.sequence <= point.sequence {
@@ -93,6 +93,7 @@ fn damage(world: &World, rng: &mut Rng) -> Vec<String> {
                     done.push(format!("header {}", header.addr));
                 }
             }
+            _ => {}
         }
     }
     done
