@@ -159,6 +159,11 @@ impl CheckReport {
         }
     }
 
+    /// True when more is damaged than is listed.
+    pub fn is_cut(&self) -> bool {
+        self.total_findings > self.findings.len() as u64
+    }
+
     /// True when nothing is damaged.
     pub fn is_sound(&self) -> bool {
         self.total_findings == 0

@@ -90,7 +90,7 @@ pub fn repair_on(
         let why = "there is nothing to go by";
         return Ok(RepairReport::unchanged(found, Some(why.into())));
     };
-    if !found.findings.iter().any(can_be_repaired) {
+    if !found.is_cut() && !found.findings.iter().any(can_be_repaired) {
         return Ok(RepairReport::unchanged(found, None));
     }
     match attempt(queue, options, &found, progress) {
@@ -118,7 +118,8 @@ fn attempt(
     found: &CheckReport,
     progress: &mut CheckProgress<'_>,
 ) -> Result<(Box<dyn IoQueue + Send>, Vec<Repaired>), Stop> {
-    let has = |kind| found.findings.iter().any(|finding| finding.kind == kind);
+    // Of what is not listed any kind may be.
+    let has = |kind| found.is_cut() || found.findings.iter().any(|finding| finding.kind == kind);
     let Loaded { lane, ends, old_table } = load(queue, options)?;
     let mut check = Check::new(lane, CheckReport::default(), progress);
     let table_is_lost = ends.is_none();
