@@ -62,6 +62,8 @@ pub(crate) struct Lane {
     /// Why nothing can be written any more.
     pub latched: Option<Error>,
     pub counters: Counters,
+    /// What the user should know, one sentence each.
+    pub notices: Vec<String>,
     /// Jobs sent to workers since the lane was opened.
     pub jobs_sent: u64,
     /// Operations that have ended and are not dealt with yet, the first one last.
@@ -106,6 +108,7 @@ impl Lane {
             claims: VecDeque::new(),
             latched: None,
             counters: Counters::default(),
+            notices: Vec::new(),
             jobs_sent: 0,
             done: Vec::new(),
         }
