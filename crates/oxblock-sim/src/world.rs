@@ -261,7 +261,7 @@ impl World {
     pub fn in_checkpoint(&self) -> bool {
         self.volume.as_ref().is_some_and(|volume| {
             let counters = volume.counters();
-            counters.checkpoints_begun > counters.checkpoints
+            counters.checkpoints_begun > counters.checkpoints + counters.checkpoints_aborted
         })
     }
 

@@ -278,3 +278,6 @@ impl Lane {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;
