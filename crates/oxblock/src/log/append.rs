@@ -322,8 +322,10 @@ impl Lane {
     /// Whether the map's cache has room for what another record dirties. Records are held back here, before they are
     /// written, because retirement must never wait for a checkpoint: the checkpoint waits for it.
     fn map_has_room(&self) -> bool {
-        let limit = self.map.dirty_limit();
-        self.map.stats().dirty + self.log.soiling < limit || self.map.most_nodes() <= limit
+        let (limit, stats) = (self.map.dirty_limit(), self.map.stats());
+        // A checkpoint that is begun anew has more to place than a first one.
+        let more = stats.frozen.saturating_sub(limit);
+        stats.dirty + more + self.log.soiling < limit || self.map.most_nodes() <= limit
     }
 
     /// Makes sure that a record with some payload fits into the stream's open segment; opens the next one if need be

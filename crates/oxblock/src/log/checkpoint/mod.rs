@@ -9,8 +9,8 @@
 //!
 //! It covers exactly the records up to the one that was last retired when it froze. Requests go on meanwhile: their
 //! records take numbers among the checkpoint's own, and what they change is copied first where it is frozen. Nothing that
-//! the checkpoint frees, and no segment that it adds to the reserve list, is used before its superblock is durable in
-//! both areas. If a crash comes first, the previous checkpoint still stands, and so does everything that it points to.
+//! the checkpoint frees, and no segment that it adds to the reserve list, is used before its superblock is durable and
+//! both writes of it have ended. If a crash comes first, the previous checkpoint still stands, and so does everything that it points to.
 
 mod commit;
 mod place;
