@@ -124,6 +124,8 @@ fn every_constant_is_documented_with_its_value() {
         ("DEVICE_ENTRY_SIZE", layout::DEVICE_ENTRY_SIZE.to_string()),
         ("DEVICE_PATH_SIZE", layout::DEVICE_PATH_SIZE.to_string()),
         ("MAX_RESERVE", layout::MAX_RESERVE.to_string()),
+        ("REPLAY_WINDOW", layout::REPLAY_WINDOW.to_string()),
+        ("REPLAY_LEAP", layout::REPLAY_LEAP.to_string()),
         ("MAX_STREAMS", layout::MAX_STREAMS.to_string()),
         ("LABEL_SIZE", layout::LABEL_SIZE.to_string()),
         ("STORED_POLICY_SIZE", layout::STORED_POLICY_SIZE.to_string()),

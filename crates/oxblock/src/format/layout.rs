@@ -25,6 +25,11 @@ pub const DEVICE_ENTRY_SIZE: usize = 256;
 pub const DEVICE_PATH_SIZE: usize = 208;
 /// The most segments that a reserve list names.
 pub const MAX_RESERVE: usize = 1024;
+/// How many places of the reserve list behind the last segment that was opened the next record may open one.
+pub const REPLAY_WINDOW: usize = 64;
+/// What the sequence number leaps by with the checkpoint that follows a replay: more records than any recovery writes, so
+/// that what an interrupted one has left is never the next record of a later one.
+pub const REPLAY_LEAP: u64 = 1 << 20;
 /// Append streams that the superblock has room for.
 pub const MAX_STREAMS: usize = 8;
 /// Bytes of a volume label, UTF-8, zero-padded.

@@ -9,7 +9,7 @@ use crate::format::layout::{BLOCK_BYTES, COUNTER_LIMIT};
 use crate::format::pointer::PointerWidth;
 use crate::format::superblock::Superblock;
 use crate::lane::{Geometry, Lane, NUMBER_LIMIT, Placement};
-use crate::log::load::{build_segments, choose_superblock, load_table, read_slots};
+use crate::log::load::{Slot, build_segments, choose_superblock, load_table, read_slots};
 use crate::log::segments::Segments;
 use crate::log::table::Table;
 use crate::map::{MIN_NODES, Map};
@@ -91,6 +91,7 @@ impl Volume {
                 ))
             })
             .collect();
+        notices.extend(one_copy(&slots, &superblock));
         notices.extend(kept(&superblock).1);
         let mut lane = build_lane(queue, superblock, options)?;
         let replayed = lane.replay(options.rollback)?;
@@ -112,6 +113,17 @@ impl Volume {
         }
         Ok(Self::new(lane, notices, replayed))
     }
+}
+
+/// Says that the newest superblock has one copy where no other is damaged: its second write failed, or was cut short before
+/// it began.
+fn one_copy(slots: &[Slot], newest: &Superblock) -> Option<String> {
+    let generation = newest.checkpoint.generation;
+    let found = slots.iter().filter_map(|slot| slot.found.as_ref().ok()?.as_ref());
+    let copies = found.filter(|found| found.checkpoint.generation == generation).count();
+    (copies == 1).then(|| {
+        format!("superblock {generation} has only one copy; the next checkpoint writes both")
+    })
 }
 
 /// Opens the one device of a volume.
