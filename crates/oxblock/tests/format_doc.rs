@@ -126,6 +126,7 @@ fn every_constant_is_documented_with_its_value() {
         ("MAX_RESERVE", layout::MAX_RESERVE.to_string()),
         ("REPLAY_WINDOW", layout::REPLAY_WINDOW.to_string()),
         ("REPLAY_LEAP", layout::REPLAY_LEAP.to_string()),
+        ("ROLLBACK_LEAP", layout::ROLLBACK_LEAP.to_string()),
         ("MAX_STREAMS", layout::MAX_STREAMS.to_string()),
         ("LABEL_SIZE", layout::LABEL_SIZE.to_string()),
         ("STORED_POLICY_SIZE", layout::STORED_POLICY_SIZE.to_string()),

@@ -30,6 +30,8 @@ pub const REPLAY_WINDOW: usize = 64;
 /// What the sequence number leaps by with the checkpoint that follows a replay: more records than any recovery writes, so
 /// that what an interrupted one has left is never the next record of a later one.
 pub const REPLAY_LEAP: u64 = 1 << 20;
+/// What the epoch leaps by when an older state is accepted: more lives than can lie between two superblocks.
+pub const ROLLBACK_LEAP: u64 = 1 << 20;
 /// Append streams that the superblock has room for.
 pub const MAX_STREAMS: usize = 8;
 /// Bytes of a volume label, UTF-8, zero-padded.

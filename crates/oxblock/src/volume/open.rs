@@ -108,7 +108,7 @@ impl Volume {
         if !options.read_only {
             check_counters(&lane)?;
             if replayed.records > 0 || options.rollback {
-                settle(&mut lane)?;
+                settle(&mut lane, options.rollback)?;
             }
         }
         Ok(Self::new(lane, notices, replayed))
@@ -176,8 +176,8 @@ pub(crate) fn check_counters(lane: &Lane) -> Result<()> {
 }
 
 /// Makes what was replayed durable under a new epoch before anything else is written.
-fn settle(lane: &mut Lane) -> Result<()> {
-    lane.begin_after_replay();
+fn settle(lane: &mut Lane, rollback: bool) -> Result<()> {
+    lane.begin_after_replay(rollback);
     let mut none = Vec::new();
     while !lane.point.idle() {
         lane.submit();

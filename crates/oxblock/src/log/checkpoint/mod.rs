@@ -18,6 +18,7 @@ mod place;
 #[cfg(feature = "canary")]
 use crate::canary::{self, Canary};
 use crate::complete::flush::FlushWaiter;
+use crate::format::layout::ROLLBACK_LEAP;
 use crate::format::pointer::identity;
 use crate::format::superblock::{Checkpoint, Head};
 use crate::lane::Lane;
@@ -109,9 +110,10 @@ impl Lane {
     }
 
     /// Recovery has replayed a tail: the lane goes on in a new epoch, which the checkpoint that comes next makes durable.
-    /// Until then nothing but that checkpoint may be written, which the caller sees to.
-    pub fn begin_after_replay(&mut self) {
-        self.log.epoch = self.point.durable.epoch + 1;
+    /// Until then nothing but that checkpoint may be written, which the caller sees to. After a `rollback` the lives that are
+    /// given up may have had epochs of their own, whose superblocks are lost.
+    pub fn begin_after_replay(&mut self, rollback: bool) {
+        self.log.epoch = self.point.durable.epoch + if rollback { ROLLBACK_LEAP } else { 1 };
         self.point.begun = true;
         self.point.wanted = true;
     }

@@ -73,10 +73,10 @@ impl Check<'_, '_> {
     }
 
     /// Makes the state in memory durable, under a new epoch, as recovery does.
-    pub(super) fn commit(&mut self) -> Result<(), Stop> {
+    pub(super) fn commit(&mut self, rollback: bool) -> Result<(), Stop> {
         let wanted = (self.lane.checkpoint_segments() + SPARE).min(MAX_RESERVE / 2);
         self.lane.segments.fill_reserve(wanted);
-        self.lane.begin_after_replay();
+        self.lane.begin_after_replay(rollback);
         self.drive()
     }
 

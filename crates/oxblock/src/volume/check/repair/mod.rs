@@ -149,7 +149,7 @@ fn attempt(
         check.take_counts(&old_table);
     }
     check.lane.geometry.superblock.features.set_lost(check.gone > 0);
-    check.commit()?;
+    check.commit(options.rollback)?;
     // Where nodes or the table were lost, the check could not see what lives behind which header.
     let headers = table_is_lost || rebuilt.lost > 0 || has(FindingKind::RecordHeader);
     let moved = if headers { check.rescue()? } else { 0 };
