@@ -128,7 +128,7 @@ pub(super) fn start(
 }
 
 /// Segments to walk a map with whose table is lost.
-fn blank_segments(superblock: &Superblock, table: &Table) -> Segments {
+pub(super) fn blank_segments(superblock: &Superblock, table: &Table) -> Segments {
     let entries = vec![SegmentEntry::default(); superblock.segments as usize];
     let mut segments = Segments::new(entries, superblock.segment_blocks.trailing_zeros());
     let limit = superblock.log_blocks();
