@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 
 use client::Client;
 use common::{Ran, arg, command, content, oxblock};
-use oxblock_nbd_proto::Style;
 use oxblock_nbd_proto::wire::command::{FLUSH, READ, TRIM, WRITE, WRITE_ZEROES};
+use oxblock_nbd_proto::{Request, Style};
 use tempfile::TempDir;
 
 const SIZE: u64 = 64 << 20;
@@ -40,6 +40,14 @@ impl Served {
 
     fn socket(&self) -> PathBuf {
         self.folder.path().join("s")
+    }
+
+    /// Bytes of memory that it has.
+    fn memory(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -376,6 +384,46 @@ fn the_same_requests_get_the_same_answers_from_nbdkit() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
+    served.end();
+}
+
+#[test]
+fn clients_take_no_more_memory_than_their_share() {
+    let served = Served::new(&[]);
+    let mut other = served.client();
+    other.write(0, &vec![1; 8 << 20]);
+    let before = served.memory();
+    let idle: Vec<Client> = (0..300).map(|_| served.client()).collect();
+    let each = served.memory().saturating_sub(before) / 300;
+    println!("{each} bytes for an idle connection");
+    assert!(each < 16 << 10);
+    // Some that ask for much and read nothing.
+    let greedy: Vec<Client> = (0..3).map(|_| served.client()).collect();
+    for client in &greedy {
+        let mut out = Vec::new();
+        for cookie in 0..50_000 {
+            let request = Request { flags: 0, command: READ, cookie, offset: 0, length: 1 << 20 };
+            request.encode(Style::Structured, &mut out);
+        }
+        client.stream.set_nonblocking(true).unwrap();
+        let (mut at, mut idle) = (0, 0);
+        while at < out.len() && idle < 20 {
+            match std::io::Write::write(&mut &client.stream, &out[at..]) {
+                Ok(count) => (at, idle) = (at + count, 0),
+                Err(_) => {
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                    assert_eq!(other.read(0, 10), [1; 10]);
+                    idle += 1;
+                }
+            }
+        }
+        assert!(at < out.len(), "all of it was taken");
+    }
+    let each = served.memory().saturating_sub(before) / 3;
+    println!("{each} bytes for a connection that never reads");
+    assert!(each < 80 << 20);
+    drop((idle, greedy));
+    assert_eq!(other.read(0, 10), [1; 10]);
     served.end();
 }
 

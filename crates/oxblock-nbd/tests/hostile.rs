@@ -1,5 +1,5 @@
-//! Clients that mean harm, or do not know what they do. None of them disturbs another, none of them takes memory beyond its
-//! share, and none of them ends the server.
+//! Clients that mean harm, or do not know what they do. None of them disturbs another, and none of them ends the
+//! server. What memory they take is measured where the server is a process of its own: `oxblock-cli/tests/serve.rs`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
@@ -11,13 +11,6 @@ use common::client::hello;
 use common::{Client, Random, Serving};
 use oxblock_nbd_proto::wire::command::{FLUSH, READ, WRITE};
 use oxblock_nbd_proto::{ClientOption, Request, Style};
-
-/// Bytes of memory of this process.
-fn memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = text.split_whitespace().nth(1).unwrap().parse().unwrap();
-    pages * 4096
-}
 
 fn works(client: &mut Client) {
     client.write(4096, b"still here");
@@ -149,7 +142,6 @@ fn clients_that_never_read_stop_themselves() {
     let serving = Serving::new();
     let mut other = serving.client(Style::Structured);
     other.write(0, &vec![1; 8 << 20]);
-    let before = memory();
     let mut greedy = Vec::new();
     for kind in 0..4 {
         let client = serving.client(Style::Structured);
@@ -177,23 +169,9 @@ fn clients_that_never_read_stop_themselves() {
         assert!(at < out.len(), "all of {kind} was taken");
         greedy.push(client);
     }
-    let taken = memory().saturating_sub(before);
-    assert!(taken < 200 << 20, "{taken} bytes for clients that read nothing");
     works(&mut other);
     drop(greedy);
     works(&mut other);
-}
-
-#[test]
-fn idle_connections_are_cheap() {
-    let serving = Serving::new();
-    let before = memory();
-    let clients: Vec<Client> = (0..200).map(|_| serving.client(Style::Structured)).collect();
-    let each = memory().saturating_sub(before) / 200;
-    println!("{each} bytes for an idle connection, this client included");
-    assert!(each < 64 << 10);
-    drop(clients);
-    works(&mut serving.client(Style::Structured));
 }
 
 #[test]
