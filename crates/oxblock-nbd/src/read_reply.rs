@@ -37,7 +37,7 @@ impl ReadDone {
                 // Of one piece, that is what comes before the first bad block, and that block.
                 parts.truncate(if whole { first_bad(&parts) + 1 } else { PARTS });
                 if parts.iter().all(|part| part.bad.is_none()) {
-                    // It does not come to that unless the first bad block is cut off.
+                    // The blocks are none of this read's: nobody knows what of it is good.
                     output.write(|out| to.error(Errno::Io, &error.to_string(), out));
                     return buffers.give(lease);
                 }

@@ -135,7 +135,7 @@ impl Serve {
             );
             return Err(Usage(text).into());
         }
-        if self.export.len() > 4096 || self.export.contains('\0') {
+        if self.export.len() > 4096 {
             return Err(Usage("the name of the export has more than 4096 bytes".into()).into());
         }
         Ok(())

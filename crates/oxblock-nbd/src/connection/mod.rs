@@ -65,9 +65,7 @@ impl Connection {
     /// A new one, which is greeted.
     pub fn new(stream: Stream) -> Self {
         let mut output = Output::default();
-        let mut handshake = None;
-        output.write(|out| handshake = Some(Handshake::greet(out)));
-        let handshake = handshake.unwrap_or_else(|| Handshake::greet(&mut Vec::new()));
+        let handshake = output.write(Handshake::greet);
         Self {
             stream: Some(stream),
             phase: Phase::Handshake(handshake),

@@ -51,16 +51,20 @@ pub(crate) struct Output {
 
 impl Output {
     /// Has `write` add bytes at the end.
-    pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if !matches!(self.parts.back(), Some(Part::Bytes(_))) {
-            self.parts.push_back(Part::Bytes(std::mem::take(&mut self.spare)));
-        }
-        if let Some(Part::Bytes(bytes)) = self.parts.back_mut() {
-            let before = bytes.len();
-            write(bytes);
-            self.plain += bytes.len() - before;
-        }
+    pub fn write<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        let mut bytes = match self.parts.pop_back() {
+            Some(Part::Bytes(bytes)) => bytes,
+            other => {
+                self.parts.extend(other);
+                std::mem::take(&mut self.spare)
+            }
+        };
+        let before = bytes.len();
+        let result = write(&mut bytes);
+        self.plain += bytes.len() - before;
+        self.parts.push_back(Part::Bytes(bytes));
         self.forget_if_closed();
+        result
     }
 
     /// Adds a buffer.

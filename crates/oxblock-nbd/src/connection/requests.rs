@@ -31,10 +31,9 @@ impl Connection {
         if self.output.plain() > PLAIN_MOST {
             return false;
         }
-        let mut result = (0, Step::Continue);
         let data = self.input.data();
-        self.output.write(|out| result = handshake.advance(data, engine.offer(), out));
-        let (consumed, step) = result;
+        let (consumed, step) =
+            self.output.write(|out| handshake.advance(data, engine.offer(), out));
         self.input.consume(consumed);
         match step {
             Step::Continue => return consumed > 0,
