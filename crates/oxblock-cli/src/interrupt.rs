@@ -22,7 +22,7 @@ pub fn flag() -> io::Result<Arc<AtomicBool>> {
 }
 
 /// The same for servers: SIGHUP, the end of the terminal, sets it too, and a descriptor polls readable once it is set.
-pub fn descriptor() -> io::Result<(Arc<AtomicBool>, OwnedFd)> {
+pub fn watched() -> io::Result<(Arc<AtomicBool>, OwnedFd)> {
     let flag = flag()?;
     register_conditional_default(SIGHUP, Arc::clone(&flag))?;
     register(SIGHUP, Arc::clone(&flag))?;

@@ -70,6 +70,45 @@ fn what_is_written_is_there_and_in_the_volume() {
 }
 
 #[test]
+fn every_way_to_the_device_serves() {
+    mountable!();
+    let place = Place::new("32M");
+    let ways: [&[&str]; 5] = [
+        &["--device-call", "ring"],
+        &["--device-call", "inline"],
+        &["--device-call", "threads"],
+        &["--policy", "submit=offload,complete=worker"],
+        &["--device-call", "threads", "--policy", "submit=offload,complete=worker"],
+    ];
+    for (seed, way) in (1..).zip(ways) {
+        let mounted = place.mount(way);
+        let bytes = content(seed, 8 << 20);
+        // Several at once, so that some are under way while others come.
+        std::thread::scope(|scope| {
+            for (at, part) in (0..).zip(bytes.chunks(1 << 20)) {
+                let file = mounted.open();
+                scope.spawn(move || {
+                    for (piece, bytes) in (0..).zip(part.chunks(40_000)) {
+                        let offset = at * MIB + piece * 40_000;
+                        file.write_all_at(bytes, offset).unwrap();
+                        let mut found = vec![0; bytes.len()];
+                        file.read_exact_at(&mut found, offset).unwrap();
+                        assert!(found == bytes, "{way:?}: {offset} differs");
+                    }
+                    file.sync_all().unwrap();
+                });
+            }
+        });
+        // And after a pause, in which it sleeps.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let mut found = vec![0; bytes.len()];
+        mounted.open().read_exact_at(&mut found, 0).unwrap();
+        assert!(found == bytes, "{way:?}");
+        mounted.unmount();
+    }
+}
+
+#[test]
 fn dd_and_cp_need_no_options() {
     mountable!();
     let place = Place::new("32M");

@@ -67,7 +67,7 @@ impl Mount {
             let text = format!("{} is the device itself; mount somewhere else", device.display());
             return Err(Usage(text).into());
         }
-        let (stop, wake) = interrupt::descriptor().context("watch for signals")?;
+        let (stop, wake) = interrupt::watched().context("watch for signals")?;
         let volume = self.volume.open(self.read_only)?;
         let source = self.volume.paths().first();
         let options = MountOptions {
