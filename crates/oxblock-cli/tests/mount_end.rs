@@ -129,6 +129,7 @@ fn a_full_device_is_an_error_and_no_hang() {
     let small = folder.path().join("small");
     std::fs::create_dir(&small).unwrap();
     run("mount", ["-t", "tmpfs", "-o", "size=12M", "none", arg(&small)]);
+    let _left = Left(&small);
     let device = small.join("disk.ox");
     oxblock(["create", arg(&device), "--size", "64M"]).ended(0);
     let point = folder.path().join("point");
@@ -149,7 +150,7 @@ fn a_full_device_is_an_error_and_no_hang() {
     let (code, said) = mounted.ended();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("free space"), "{said}");
-    run("umount", [arg(&small)]);
+    unmount(&small);
 }
 
 /// What a test that fails would leave behind.
@@ -273,4 +274,24 @@ fn who_is_not_root_mounts_by_the_helper() {
     mounted.signal(Signal::TERM);
     assert_eq!(mounted.ended(), (Some(0), String::new()));
     assert!(!std::fs::read_to_string("/proc/mounts").unwrap().contains(arg(&place.point)));
+}
+
+#[test]
+fn a_connection_that_is_cut_off_ends_the_server_and_the_mount() {
+    mountable!(not_root);
+    let place = Place::new("16M");
+    let mut mounted = place.mount(&[]);
+    mounted.open().write_all_at(b"x", 0).unwrap();
+    let control = place.folder.path().join("control");
+    std::fs::create_dir(&control).unwrap();
+    run("mount", ["-t", "fusectl", "none", arg(&control)]);
+    // The name of a connection is the number of its file system's device.
+    let device = rustix::fs::minor(rustix::fs::stat(&mounted.file).unwrap().st_dev);
+    std::fs::write(control.join(device.to_string()).join("abort"), "1").unwrap();
+    unmount(&control);
+    let (code, said) = mounted.ended();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("cut off"), "{said}");
+    assert!(std::fs::read_dir(&place.point).unwrap().next().is_none(), "still mounted");
+    assert_eq!(place.exported()[0], b'x');
 }

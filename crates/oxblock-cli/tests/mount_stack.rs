@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::mount::{Place, cannot_mount, has, not_root, run};
+use common::mount::{Place, cannot_mount, has, not_root, run, unmount};
 use common::{arg, content, oxblock};
 
 /// A loop device, and what is mounted from it.
@@ -83,7 +83,7 @@ fn file_system(program: &str, make: &str, check: &str) {
                 }
             }
         }
-        run("umount", [arg(&inside)]);
+        unmount(&inside);
         run_on(check, &device.node);
         drop(device);
         mounted.unmount();

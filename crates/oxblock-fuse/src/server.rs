@@ -39,6 +39,8 @@ const NAP: Duration = Duration::from_millis(100);
 pub enum Ended {
     /// It was unmounted.
     Unmounted,
+    /// The connection was cut off (`/sys/fs/fuse/connections/N/abort`), and the mount is still there.
+    Aborted,
     /// It was asked to stop. What was under way is answered.
     Stopped,
 }
@@ -77,7 +79,8 @@ pub struct Server {
     inbox: Option<Buf>,
     done: Vec<Completion>,
     patience: Patience,
-    gone: bool,
+    /// How the session ended, once it has.
+    gone: Option<Ended>,
 }
 
 impl Server {
@@ -105,7 +108,7 @@ impl Server {
             inbox: None,
             done: Vec::new(),
             patience: Patience::default(),
-            gone: false,
+            gone: None,
         })
     }
 
@@ -118,11 +121,12 @@ impl Server {
         rustix::process::configure_io_flusher_behavior(true).ok();
         loop {
             let stopped = stop.load(Ordering::Relaxed);
-            if (stopped || self.gone) && self.jobs.is_empty() && self.seeks.is_empty() {
-                return Ok(if self.gone { Ended::Unmounted } else { Ended::Stopped });
+            let ended = self.gone.or(stopped.then_some(Ended::Stopped));
+            if let Some(ended) = ended.filter(|_| self.jobs.is_empty() && self.seeks.is_empty()) {
+                return Ok(ended);
             }
             let full = self.jobs.len() >= JOBS_MAX || self.bytes >= BYTES_MAX;
-            let closed = stopped || self.gone || full;
+            let closed = ended.is_some() || full;
             let mut any = !closed && self.receive()?;
             self.volume.submit();
             any |= self.complete(failed)?;
@@ -151,19 +155,21 @@ impl Server {
             }
             let mut body = self.inbox.take().unwrap_or_else(|| self.pool.take());
             let received = self.session.receive(&mut self.head, &mut body);
-            let len =
-                match received.map_err(|error| Error::io("reading /dev/fuse failed", error))? {
-                    Received::Message(len) => len,
-                    Received::Nothing => {
-                        self.inbox = Some(body);
-                        return Ok(count > 0);
-                    }
-                    Received::Gone => {
-                        self.gone = true;
-                        return Ok(true);
-                    }
-                };
-            self.take(len, body)?;
+            match received.map_err(|error| Error::io("reading /dev/fuse failed", error))? {
+                Received::Message(len) => self.take(len, body)?,
+                Received::Nothing => {
+                    self.inbox = Some(body);
+                    return Ok(count > 0);
+                }
+                Received::Gone => {
+                    self.gone = Some(Ended::Unmounted);
+                    return Ok(true);
+                }
+                Received::Aborted => {
+                    self.gone = Some(Ended::Aborted);
+                    return Ok(true);
+                }
+            }
         }
         Ok(true)
     }

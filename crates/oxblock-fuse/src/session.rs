@@ -23,8 +23,10 @@ pub(crate) enum Received {
     Message(usize),
     /// None is there.
     Nothing,
-    /// There will be none any more: it was unmounted, or the connection was aborted.
+    /// There will be none any more: it was unmounted.
     Gone,
+    /// Nor here: the connection was cut off, and the mount is still there.
+    Aborted,
 }
 
 impl Session {
@@ -58,7 +60,8 @@ impl Session {
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 // Its caller was interrupted before it was handed over: there may be another one.
                 Err(Errno::NOENT | Errno::INTR) => {}
-                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(Received::Gone),
+                Err(Errno::NODEV) => return Ok(Received::Gone),
+                Err(Errno::CONNABORTED) => return Ok(Received::Aborted),
                 Err(errno) => return Err(errno.into()),
             }
         }

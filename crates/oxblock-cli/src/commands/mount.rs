@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use oxblock_fuse::{Ended, MountOptions, MountPoint};
 
@@ -101,9 +101,12 @@ impl Mount {
         let volume = server.into_volume();
         let damaged = volume.counters().checksum_errors;
         let closed = volume.close();
-        served?;
+        let ended = served?;
         closed.context("what was not flushed may be lost")?;
         unmounted?;
+        if ended == Ended::Aborted {
+            bail!("the kernel has cut off the connection; what was under way there has failed");
+        }
         if damaged > 0 {
             note("the volume is damaged; run 'oxblock check'");
             return Ok(Exit::Damage);

@@ -27,11 +27,21 @@ pub fn not_root() -> Option<&'static str> {
 
 /// Unmounts from outside, as a user would.
 pub fn unmount(point: &Path) {
-    if is_root() {
-        run("umount", [arg(point)]);
-    } else {
-        run("fusermount3", ["-u", arg(point)]);
+    let (program, args) = match is_root() {
+        true => ("umount", vec![arg(point)]),
+        false => ("fusermount3", vec!["-u", arg(point)]),
+    };
+    // What other tests start has every open file for a moment, until it is another program.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(5) {
+        let output = Command::new(program).args(&args).output().unwrap();
+        if !String::from_utf8_lossy(&output.stderr).contains("busy") {
+            assert!(output.status.success(), "{output:?}");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
+    run(program, args);
 }
 
 /// A volume in a folder of its own, with a place to mount it.

@@ -17,6 +17,8 @@ const BIG_WRITES: u64 = 1 << 5;
 const ASYNC_DIO: u64 = 1 << 15;
 /// Look-ups in one folder may overlap.
 const PARALLEL_DIROPS: u64 = 1 << 18;
+/// Reading says one thing after unmounting, and another after the connection was cut off.
+const ABORT_ERROR: u64 = 1 << 21;
 /// `max_pages` counts.
 const MAX_PAGES: u64 = 1 << 22;
 /// There are 64 bits of flags.
@@ -31,6 +33,7 @@ const WANTED: u64 = ASYNC_READ
     | BIG_WRITES
     | ASYNC_DIO
     | PARALLEL_DIROPS
+    | ABORT_ERROR
     | MAX_PAGES
     | INIT_EXT
     | DIRECT_IO_ALLOW_MMAP;
