@@ -31,6 +31,9 @@ const BYTES_MAX: u64 = 64 << 20;
 /// Messages that are taken before anything else is done: so many writes can leave together.
 const BATCH: usize = 64;
 
+/// The same in bytes: as many as a record holds. With more at once, writes of 1 MiB on a device in memory come to nine tenths.
+const BATCH_BYTES: u64 = 1 << 20;
+
 /// The longest that the volume is waited for before the rest is looked at; a safety net, not a pace.
 const NAP: Duration = Duration::from_millis(100);
 
@@ -149,8 +152,10 @@ impl Server {
 
     /// Takes messages in; true when there were any.
     fn receive(&mut self) -> Result<bool> {
+        let before = self.bytes;
         for count in 0..BATCH {
-            if self.jobs.len() >= JOBS_MAX || self.bytes >= BYTES_MAX {
+            let full = self.jobs.len() >= JOBS_MAX || self.bytes >= BYTES_MAX;
+            if full || self.bytes - before >= BATCH_BYTES {
                 return Ok(true);
             }
             let mut body = self.inbox.take().unwrap_or_else(|| self.pool.take());
