@@ -3,6 +3,7 @@
 mod block;
 mod checkpoint;
 mod flip;
+mod fuse;
 mod image;
 mod jobfile;
 mod node;
@@ -47,7 +48,7 @@ pub trait Target: Sync {
 }
 
 /// All targets.
-pub const ALL: [&dyn Target; 8] = [
+pub const ALL: [&dyn Target; 9] = [
     &superblock::Superblock,
     &record::Record,
     &node::Node,
@@ -56,6 +57,7 @@ pub const ALL: [&dyn Target; 8] = [
     &image::Image,
     &flip::Flip,
     &jobfile::JobFile,
+    &fuse::Fuse,
 ];
 
 /// The target of a name.

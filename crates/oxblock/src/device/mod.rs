@@ -37,11 +37,12 @@ mod sync;
 mod target;
 mod threads;
 mod uring;
+mod watch;
 
 use std::any::Any;
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -228,6 +229,23 @@ pub trait IoQueue {
     /// Blocks until something can be reaped, nothing is in flight, or `timeout` has passed.
     fn wait(&mut self, timeout: Option<Duration>);
 
+    /// Has [`wait_watching`](Self::wait_watching) end also when `fd` polls readable. For front-ends, whose requests come by
+    /// descriptors: one thread waits for them and the devices together. A few; whoever has many puts an epoll descriptor
+    /// here.
+    ///
+    /// # Errors
+    /// `Unsupported` where the queue waits for nothing that is real.
+    fn watch(&mut self, _fd: Arc<OwnedFd>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Blocks until something can be reaped, a [watched](Self::watch) descriptor polls readable, or `timeout` has passed.
+    /// Unlike [`wait`](Self::wait) it blocks with nothing in flight too, and it hardly polls before it does: whoever waits for
+    /// more than the devices looks for all of it, if that pays. Spurious returns are possible.
+    fn wait_watching(&mut self, timeout: Option<Duration>) {
+        self.wait(timeout);
+    }
+
     /// A way to block for completions *without* holding the queue, for callers that share it between threads; `None`
     /// where there is nothing to block on. It wakes for operations that outlast `submit`; those that end inside it can be
     /// reaped at once, so reap before waiting.
@@ -293,8 +311,8 @@ impl Waiter {
     /// Blocks until completions can be reaped, somebody [kicks](Self::kick), or `timeout` has passed. Spurious returns
     /// are possible.
     pub fn wait(&self, timeout: Option<Duration>) {
-        let completions = self.0.completions.iter().map(|event| &**event);
-        wait_for(completions.chain([&**self.0.kick.descriptor()]), timeout);
+        let completions = self.0.completions.iter().map(|event| event.as_fd());
+        wait_for(completions.chain([self.0.kick.descriptor().as_fd()]), timeout);
         self.0.kick.clear();
     }
 
@@ -305,10 +323,10 @@ impl Waiter {
 }
 
 /// Blocks until one of `events` polls readable or `timeout` has passed. Spurious returns are possible.
-fn wait_for<'a>(events: impl IntoIterator<Item = &'a OwnedFd>, timeout: Option<Duration>) {
+fn wait_for<'a>(events: impl IntoIterator<Item = BorrowedFd<'a>>, timeout: Option<Duration>) {
     let timeout = timeout.and_then(|limit| Timespec::try_from(limit).ok());
     let mut fds: SmallVec<[PollFd<'_>; 3]> =
-        events.into_iter().map(|event| PollFd::new(event, PollFlags::IN)).collect();
+        events.into_iter().map(|event| PollFd::from_borrowed_fd(event, PollFlags::IN)).collect();
     // A failed poll (EINTR) is a spurious return: the caller looks for completions again.
     poll(&mut fds, timeout.as_ref()).ok();
 }

@@ -7,10 +7,13 @@
 //! on with it.
 
 use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::crew::{Crew, Task, WORTH};
+use super::crew::{Crew, GLANCE, Task, WORTH};
 use super::target::Targets;
+use super::watch::Watch;
 use super::{Action, Done, IoQueue, Job, Op, QueueLimits, Sharing, Waiter, sync};
 use crate::workers::Claim;
 
@@ -22,6 +25,7 @@ pub(super) struct ShareQueue {
     targets: Targets,
     crew: Crew,
     waiter: Waiter,
+    watch: Watch,
     pushed: Vec<Op>,
     ready: Vec<Done>,
     /// Others may wait without the queue, so nothing may be left for [`IoQueue::wait`] to do.
@@ -41,7 +45,8 @@ impl ShareQueue {
         let waiter = Waiter::new([crew.event()])?;
         let shared = sharing == Sharing::Shared;
         let (pushed, ready) = (Vec::new(), Vec::new());
-        Ok(Self { targets, crew, waiter, pushed, ready, shared, helps: false })
+        let watch = Watch::default();
+        Ok(Self { targets, crew, waiter, watch, pushed, ready, shared, helps: false })
     }
 
     fn offer(&mut self, op: Op) {
@@ -114,6 +119,27 @@ impl IoQueue for ShareQueue {
         }
         if !self.crew.wait(timeout.unwrap_or(Duration::MAX), &mut self.ready) {
             self.crew.block(|| self.waiter.wait(timeout));
+        }
+    }
+
+    fn watch(&mut self, fd: Arc<OwnedFd>) -> io::Result<()> {
+        self.watch.add(fd);
+        Ok(())
+    }
+
+    fn wait_watching(&mut self, timeout: Option<Duration>) {
+        self.submit();
+        if !self.ready.is_empty() {
+            return;
+        }
+        if self.crew.out() == 0 {
+            self.watch.wait(&[], timeout);
+            return;
+        }
+        let limit = timeout.unwrap_or(GLANCE).min(GLANCE);
+        if !self.crew.wait(limit, &mut self.ready) {
+            let (event, watch) = (self.crew.event(), &self.watch);
+            self.crew.block(|| watch.wait(&[&event], timeout));
         }
     }
 

@@ -48,6 +48,21 @@ impl Lane {
         }
     }
 
+    /// Blocks until something can be reaped, a watched descriptor polls readable, or `timeout` has passed.
+    pub fn wait_watching(&mut self, timeout: Option<Duration>) {
+        if !self.out.is_empty() || !self.done.is_empty() {
+            return;
+        }
+        // What can go on at once would otherwise wait for a descriptor that knows nothing of it.
+        if self.step() {
+            self.queue.submit();
+            return;
+        }
+        if self.out.is_empty() {
+            self.queue.wait_watching(timeout);
+        }
+    }
+
     /// True when requests, or work that they began, are under way.
     pub fn busy(&self) -> bool {
         self.queue.in_flight() > 0

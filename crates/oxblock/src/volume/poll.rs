@@ -1,5 +1,7 @@
 //! The poll interface.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -41,6 +43,16 @@ impl Volume {
         self.lane.geometry.blocks * BLOCK_BYTES
     }
 
+    /// Bytes that are in use: written, and not given up since.
+    pub fn used(&self) -> u64 {
+        self.lane.map.mapped() * BLOCK_BYTES
+    }
+
+    /// Its label; empty when it has none.
+    pub fn label(&self) -> &str {
+        &self.lane.geometry.superblock.label
+    }
+
     /// What the user should know, one sentence each: about how the volume was opened, and about writes that have failed since
     /// and went elsewhere.
     pub fn notices(&self) -> &[String] {
@@ -71,6 +83,24 @@ impl Volume {
     /// Blocks until there may be something to poll, or `timeout` has passed.
     pub fn wait(&mut self, timeout: Option<Duration>) {
         self.lane.wait(timeout);
+    }
+
+    /// Has [`wait_watching`](Self::wait_watching) end also when `fd` polls readable: so that a front-end waits for its requests
+    /// and for the devices in one place, in one thread. `fd` stays open as long as the volume. A few are watched; whoever
+    /// has many puts an epoll descriptor here.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) on simulated devices, where waiting passes no real time.
+    pub fn watch(&mut self, fd: Arc<OwnedFd>) -> Result<()> {
+        let watched = self.lane.queue.watch(fd);
+        watched.map_err(|error| Error::io("these devices cannot be waited for with others", error))
+    }
+
+    /// Blocks until there may be something to poll, a [watched](Self::watch) descriptor polls readable, or `timeout` has
+    /// passed. Unlike [`wait`](Self::wait) it blocks on an idle volume too. It hardly polls before it blocks: callers that
+    /// gain from polling do it themselves, for all that they wait for.
+    pub fn wait_watching(&mut self, timeout: Option<Duration>) {
+        self.lane.wait_watching(timeout);
     }
 
     /// Sets who gets the marks of what happens from here on ([`trace`](crate::trace)), or nobody. Spans that are open end
