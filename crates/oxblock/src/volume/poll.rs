@@ -90,7 +90,7 @@ impl Volume {
     /// has many puts an epoll descriptor here.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) on simulated devices, where waiting passes no real time.
+    /// More descriptors than can be watched.
     pub fn watch(&mut self, fd: Arc<OwnedFd>) -> Result<()> {
         let watched = self.lane.queue.watch(fd);
         watched.map_err(|error| Error::io("these devices cannot be waited for with others", error))
