@@ -1,11 +1,12 @@
 //! Ctrl-C, for work that can end early in good order.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_default};
 use signal_hook::low_level::pipe;
 
@@ -20,13 +21,14 @@ pub fn flag() -> io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// A descriptor that polls readable after the first SIGINT or SIGTERM, for loops that sleep. The second one ends the process.
-pub fn descriptor() -> io::Result<UnixStream> {
-    // First, so that its action on the second signal comes before anything else.
-    flag()?;
-    let (told, tells) = UnixStream::pair()?;
-    for signal in [SIGINT, SIGTERM] {
-        pipe::register(signal, tells.try_clone()?)?;
+/// The same for servers: SIGHUP, the end of the terminal, sets it too, and a descriptor polls readable once it is set.
+pub fn watched() -> io::Result<(Arc<AtomicBool>, OwnedFd)> {
+    let flag = flag()?;
+    register_conditional_default(SIGHUP, Arc::clone(&flag))?;
+    register(SIGHUP, Arc::clone(&flag))?;
+    let (theirs, ours) = UnixStream::pair()?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        pipe::register(signal, theirs.try_clone()?)?;
     }
-    Ok(told)
+    Ok((flag, ours.into()))
 }

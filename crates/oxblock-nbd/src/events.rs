@@ -2,7 +2,8 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -72,30 +73,30 @@ impl Ready {
 /// The set.
 #[derive(Debug)]
 pub(crate) struct Events {
-    set: OwnedFd,
+    set: Arc<OwnedFd>,
     found: Vec<(Source, Ready)>,
 }
 
 impl Events {
     pub fn new() -> io::Result<Self> {
-        let set = epoll::create(CreateFlags::CLOEXEC)?;
+        let set = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         Ok(Self { set, found: Vec::with_capacity(MANY) })
     }
 
     /// Adds a descriptor.
     pub fn add(&self, fd: impl AsFd, source: Source, interest: Ready) -> io::Result<()> {
-        Ok(epoll::add(&self.set, fd, source.data(), interest.flags())?)
+        Ok(epoll::add(&*self.set, fd, source.data(), interest.flags())?)
     }
 
     /// Changes what is wanted of one.
     pub fn change(&self, fd: impl AsFd, source: Source, interest: Ready) -> io::Result<()> {
-        Ok(epoll::modify(&self.set, fd, source.data(), interest.flags())?)
+        Ok(epoll::modify(&*self.set, fd, source.data(), interest.flags())?)
     }
 
     /// Removes one, before it is closed.
     pub fn remove(&self, fd: impl AsFd) {
         // It fails for what is not there, which is what is wanted.
-        epoll::delete(&self.set, fd).ok();
+        epoll::delete(&*self.set, fd).ok();
     }
 
     /// Looks for news without waiting; true when there is any to [take](Self::take).
@@ -104,7 +105,7 @@ impl Events {
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             let mut room = [const { MaybeUninit::<Event>::uninit() }; MANY];
             // It is only interrupted, never refused.
-            if let Ok((found, _)) = epoll::wait(&self.set, &mut room[..], Some(&now)) {
+            if let Ok((found, _)) = epoll::wait(&*self.set, &mut room[..], Some(&now)) {
                 let known = |event: &mut Event| {
                     let (data, flags) = (event.data, event.flags);
                     (Source::of(data.u64()), Ready::of(flags))
@@ -121,7 +122,7 @@ impl Events {
     }
 
     /// Polls readable while there is news.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.set.as_fd()
+    pub fn descriptor(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.set)
     }
 }

@@ -80,9 +80,10 @@ impl Server {
     ///
     /// # Errors
     /// What keeps it from listening, with the address.
-    pub fn new(volume: Volume, options: &ServerOptions, stop: OwnedFd) -> Result<Self> {
+    pub fn new(mut volume: Volume, options: &ServerOptions, stop: OwnedFd) -> Result<Self> {
         let failed = |error| Error::io("set up the event loop", error);
         let events = Events::new().map_err(failed)?;
+        volume.watch(events.descriptor())?;
         let receive = Ready { receive: true, ..Ready::default() };
         events.add(&stop, Source::Stop, receive).map_err(failed)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
@@ -246,7 +247,7 @@ impl Server {
             self.keep_limits(now);
         }
         let timeout = limits.then(|| self.tick.saturating_duration_since(now));
-        self.engine.volume.wait_with(self.events.descriptor(), timeout);
+        self.engine.volume.wait_watching(timeout);
     }
 
     fn keep_limits(&mut self, now: Instant) {

@@ -3,6 +3,7 @@
 mod block;
 mod checkpoint;
 mod flip;
+mod fuse;
 mod image;
 mod jobfile;
 mod nbd;
@@ -48,7 +49,7 @@ pub trait Target: Sync {
 }
 
 /// All targets.
-pub const ALL: [&dyn Target; 9] = [
+pub const ALL: [&dyn Target; 10] = [
     &superblock::Superblock,
     &record::Record,
     &node::Node,
@@ -57,6 +58,7 @@ pub const ALL: [&dyn Target; 9] = [
     &image::Image,
     &flip::Flip,
     &jobfile::JobFile,
+    &fuse::Fuse,
     &nbd::Nbd,
 ];
 

@@ -7,6 +7,7 @@ mod dump;
 mod export;
 mod import;
 mod info;
+mod mount;
 mod policy;
 mod run;
 mod serve;
@@ -26,6 +27,7 @@ pub enum Command {
     Info(info::Info),
     Import(import::Import),
     Export(export::Export),
+    Mount(mount::Mount),
     Check(check::Check),
     Dump(dump::Dump),
     Run(run::Run),
@@ -45,6 +47,7 @@ impl Command {
             Self::Info(command) => command.run(),
             Self::Import(command) => command.run(),
             Self::Export(command) => command.run(),
+            Self::Mount(command) => command.run(),
             Self::Check(command) => command.run(),
             Self::Dump(command) => command.run(),
             Self::Run(command) => command.run(),

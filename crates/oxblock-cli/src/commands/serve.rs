@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -90,7 +89,7 @@ impl Serve {
         self.judge()?;
         // The place for the trace before anything else is done.
         let trace = self.trace_file()?;
-        let stop: OwnedFd = interrupt::descriptor().context("watch for signals")?.into();
+        let (_, stop) = interrupt::watched().context("watch for signals")?;
         allow_descriptors();
         let mut volume = self.volume.open(self.read_only)?;
         let trace = trace.map(|(path, file)| Arc::new(Mutex::new(ChromeTrace::new(&path, file))));

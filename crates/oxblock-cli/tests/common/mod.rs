@@ -7,6 +7,8 @@
     reason = "tests, and each file uses its own part"
 )]
 
+pub mod mount;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 

@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Action, Buf, Bufs, Done, IoQueue, Job, Op, Work};
+use super::{Action, Buf, Bufs, Done, Event, IoQueue, Job, Op, Work};
 
 const BLOCK: usize = 4096;
 const MIB: u64 = 1 << 20;
@@ -28,8 +28,9 @@ pub(crate) fn suite(make: Make<'_>) {
     flushes_and_durable_writes_end(&mut *make(4 * MIB));
     a_discard_ends_and_the_range_can_be_written(&mut *make(4 * MIB));
     waits_end(&mut *make(4 * MIB));
-    waits_with_something_else_end(&mut *make(4 * MIB));
     a_waiter_wakes_another_thread(&mut *make(4 * MIB));
+    a_watched_descriptor_ends_a_wait(&mut *make(4 * MIB));
+    operations_end_a_wait_that_watches(&mut *make(32 * MIB));
     jobs_end_once_and_done(&mut *make(4 * MIB));
     a_waiter_wakes_for_jobs(&mut *make(4 * MIB));
     a_queue_dropped_in_flight_is_harmless(make);
@@ -292,42 +293,6 @@ fn waits_end(queue: &mut dyn IoQueue) {
     assert_eq!(queue.reap(&mut done), 1);
 }
 
-fn waits_with_something_else_end(queue: &mut dyn IoQueue) {
-    let event = super::Event::new().unwrap();
-    let other = event.descriptor().as_fd();
-    let short = Duration::from_millis(2);
-    // Nothing in flight: it waits all the same, for as long as it is told, or until the other has something.
-    let began = Instant::now();
-    queue.wait_with(other, Some(short));
-    assert!(began.elapsed() >= short, "no wait while nothing is in flight");
-    event.signal();
-    queue.wait_with(other, None);
-    event.clear();
-    let mut done = Vec::new();
-    for round in 0..50 {
-        for tag in 0..8 {
-            queue.push(write(tag, tag * 4096, [pattern(tag, BLOCK)]));
-        }
-        queue.run(sum_job(100, 2000 * (round % 2), round % 3 == 0));
-        queue.submit();
-        let mut left = 9;
-        while left > 0 {
-            queue.wait_with(other, Some(Duration::from_secs(5)));
-            left -= queue.reap(&mut done);
-            assert!(began.elapsed() < Duration::from_secs(4), "it slept through the end");
-        }
-        done.clear();
-    }
-    assert_eq!(queue.in_flight(), 0);
-    // What is in flight does not keep the other's news from it.
-    queue.push(read(1, 0, [BLOCK]));
-    queue.submit();
-    event.signal();
-    queue.wait_with(other, None);
-    queue.wait_with(other, None);
-    drain(queue);
-}
-
 fn a_waiter_wakes_another_thread(queue: &mut dyn IoQueue) {
     let mut done = Vec::new();
     for round in 0..20 {
@@ -365,6 +330,83 @@ fn a_waiter_wakes_another_thread(queue: &mut dyn IoQueue) {
             thread = wait();
         }
         drain(queue);
+    }
+}
+
+fn a_watched_descriptor_ends_a_wait(queue: &mut dyn IoQueue) {
+    let events = [Event::new().unwrap(), Event::new().unwrap()];
+    for event in &events {
+        if queue.watch(Arc::clone(event.descriptor())).is_err() {
+            return;
+        }
+    }
+    // With nothing in flight it waits, other than `wait`.
+    let began = Instant::now();
+    queue.wait_watching(Some(Duration::from_millis(20)));
+    assert!(began.elapsed() >= Duration::from_millis(15), "it did not wait");
+    let mut done = Vec::new();
+    for round in 0..200_u64 {
+        let event = &events[round as usize % 2];
+        // With something in flight, or not; signalled before, or meanwhile.
+        if round % 4 < 2 {
+            queue.push(write(round, round * 4096, [pattern(round, BLOCK)]));
+            queue.submit();
+        }
+        let signal = event.clone();
+        let thread = (round % 16 == 7).then(|| {
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(1));
+                signal.signal();
+            })
+        });
+        if thread.is_none() {
+            event.signal();
+        }
+        // Whatever ends first, both are seen.
+        let began = Instant::now();
+        let mut left = usize::from(round % 4 < 2);
+        while left > 0 || !event.is_signalled() {
+            queue.wait_watching(Some(Duration::from_secs(20)));
+            left -= queue.reap(&mut done);
+            assert!(began.elapsed() < Duration::from_secs(10), "round {round} slept through it");
+        }
+        // Nobody has cleared it: the next wait ends at once too.
+        queue.wait_watching(Some(Duration::from_secs(20)));
+        event.clear();
+        assert!(began.elapsed() < Duration::from_secs(10), "round {round} slept through it");
+        if let Some(thread) = thread {
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn operations_end_a_wait_that_watches(queue: &mut dyn IoQueue) {
+    let event = Event::new().unwrap();
+    if queue.watch(Arc::clone(event.descriptor())).is_err() {
+        return;
+    }
+    let mut done = Vec::new();
+    let began = Instant::now();
+    for round in 0..300_u64 {
+        // Depths from one to more than the ring takes at once, and now and then a job.
+        let depth = if round % 100 == 99 { 2500 } else { 1 + round % 20 };
+        for tag in 0..depth {
+            queue.push(write(tag, tag * 4096, [pattern(tag, BLOCK)]));
+        }
+        let jobs = u64::from(round % 7 == 0);
+        if jobs > 0 {
+            queue.run(sum_job(1 << 40, 2_000, round % 2 == 0));
+        }
+        queue.submit();
+        let mut left = usize::try_from(depth + jobs).unwrap();
+        while left > 0 {
+            left -= queue.reap(&mut done);
+            if left > 0 {
+                queue.wait_watching(Some(Duration::from_secs(20)));
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "it slept through a completion");
+        }
+        assert!(done.drain(..).all(|done| done.result.is_ok()));
     }
 }
 

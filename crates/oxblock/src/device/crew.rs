@@ -26,6 +26,9 @@ const STREAM: u64 = 500_000;
 /// The stream has ended after so long without a worthwhile batch.
 const STREAM_GAP: u64 = 1_000_000;
 
+/// How long a wait for the workers keeps from looking at what else may have come.
+pub(super) const GLANCE: Duration = Duration::from_micros(20);
+
 /// How long the issuer waits for a worker before it takes the worker's own tasks back.
 const PATIENCE: Duration = Duration::from_micros(200);
 

@@ -30,6 +30,15 @@ impl Event {
         rustix::io::read(&*self.0, &mut [0; 8]).ok();
     }
 
+    /// True when it would poll readable.
+    #[cfg(test)]
+    pub fn is_signalled(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready == 1)
+    }
+
     /// To poll.
     pub fn descriptor(&self) -> &Arc<OwnedFd> {
         &self.0

@@ -1,7 +1,8 @@
 //! What is in flight on a ring: the table that owns operations and buffers until their terminal completion.
 //!
 //! Invariants:
-//! - `user_data` of every submission is the key of its flight, and nothing else is ever submitted.
+//! - `user_data` of every submission is the key of its flight; nothing else is ever submitted but polls of watched
+//!   descriptors, whose numbers are out of the table's range (`uring.rs`).
 //! - A flight has at most one submission in the kernel, so its memory (buffers, I/O vectors) is free to be changed or
 //!   handed back exactly when that submission's completion has been seen.
 //! - A flight leaves the table only through [`Table::conclude`] or when it never reached the kernel.

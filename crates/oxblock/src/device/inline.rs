@@ -1,11 +1,15 @@
 //! The queue for memory-like devices: every operation is run to its end inside `submit`, by the issuer.
 //!
 //! On such a device the ring would pass each write to a kernel worker, a hop of 25-50 us for a copy of 1-2 us. Nothing
-//! ever outlasts `submit`, so there is never anything to wait for.
+//! ever outlasts `submit`, so there is never anything to wait for but what a front-end has watched.
 
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::target::Targets;
+use super::watch::Watch;
 use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter, sync};
 
 /// Runs operations at once, by plain system calls.
@@ -14,11 +18,12 @@ pub(super) struct InlineQueue {
     targets: Targets,
     pushed: Vec<Op>,
     ready: Vec<Done>,
+    watch: Watch,
 }
 
 impl InlineQueue {
     pub(super) fn new(targets: Targets) -> Self {
-        Self { targets, pushed: Vec::new(), ready: Vec::new() }
+        Self { targets, pushed: Vec::new(), ready: Vec::new(), watch: Watch::default() }
     }
 }
 
@@ -49,6 +54,19 @@ impl IoQueue for InlineQueue {
 
     fn wait(&mut self, _timeout: Option<Duration>) {
         self.submit();
+    }
+
+    fn watch(&mut self, fd: Arc<OwnedFd>) -> io::Result<()> {
+        self.watch.add(fd);
+        Ok(())
+    }
+
+    fn wait_watching(&mut self, timeout: Option<Duration>) {
+        if self.in_flight() > 0 {
+            self.submit();
+        } else {
+            self.watch.wait(&[], timeout);
+        }
     }
 
     fn waiter(&self) -> Option<Waiter> {

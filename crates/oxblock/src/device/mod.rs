@@ -37,6 +37,7 @@ mod sync;
 mod target;
 mod threads;
 mod uring;
+mod watch;
 
 use std::any::Any;
 use std::fmt;
@@ -202,9 +203,6 @@ pub struct QueueLimits {
     pub direct: bool,
 }
 
-/// How long a queue that cannot be waited for from outside keeps its owner from looking elsewhere.
-const GLANCE: Duration = Duration::from_millis(1);
-
 /// A queue of device operations. See the module's contract.
 pub trait IoQueue {
     /// The devices behind this queue, by index.
@@ -231,15 +229,21 @@ pub trait IoQueue {
     /// Blocks until something can be reaped, nothing is in flight, or `timeout` has passed.
     fn wait(&mut self, timeout: Option<Duration>);
 
-    /// The same, but returns as well when `other` polls readable, and goes on blocking while nothing is in flight: for an
-    /// owner that serves something else in the same thread.
-    fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
-        if self.in_flight() == 0 {
-            wait_for([other], timeout);
-            return;
-        }
-        // For queues without a descriptor: `other` is looked at in between.
-        self.wait(Some(timeout.map_or(GLANCE, |limit| limit.min(GLANCE))));
+    /// Has [`wait_watching`](Self::wait_watching) end also when `fd` polls readable. For front-ends, whose requests come by
+    /// descriptors: one thread waits for them and the devices together. A few; whoever has many puts an epoll descriptor
+    /// here.
+    ///
+    /// # Errors
+    /// More descriptors than the queue can watch; `Unsupported` where it can watch none.
+    fn watch(&mut self, _fd: Arc<OwnedFd>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Blocks until something can be reaped, a [watched](Self::watch) descriptor polls readable, or `timeout` has passed.
+    /// Unlike [`wait`](Self::wait) it blocks with nothing in flight too, and it hardly polls before it does: whoever waits for
+    /// more than the devices looks for all of it, if that pays. Spurious returns are possible.
+    fn wait_watching(&mut self, timeout: Option<Duration>) {
+        self.wait(timeout);
     }
 
     /// A way to block for completions *without* holding the queue, for callers that share it between threads; `None`
@@ -321,9 +325,8 @@ impl Waiter {
 /// Blocks until one of `events` polls readable or `timeout` has passed. Spurious returns are possible.
 fn wait_for<'a>(events: impl IntoIterator<Item = BorrowedFd<'a>>, timeout: Option<Duration>) {
     let timeout = timeout.and_then(|limit| Timespec::try_from(limit).ok());
-    let events = events.into_iter();
-    let mut fds: SmallVec<[PollFd<'_>; 4]> =
-        events.map(|event| PollFd::from_borrowed_fd(event, PollFlags::IN)).collect();
+    let mut fds: SmallVec<[PollFd<'_>; 3]> =
+        events.into_iter().map(|event| PollFd::from_borrowed_fd(event, PollFlags::IN)).collect();
     // A failed poll (EINTR) is a spurious return: the caller looks for completions again.
     poll(&mut fds, timeout.as_ref()).ok();
 }

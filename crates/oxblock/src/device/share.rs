@@ -7,25 +7,25 @@
 //! on with it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::crew::{Crew, Task, WORTH};
+use super::crew::{Crew, GLANCE, Task, WORTH};
 use super::target::Targets;
-use super::{Action, Done, IoQueue, Job, Op, QueueLimits, Sharing, Waiter, sync, wait_for};
+use super::watch::Watch;
+use super::{Action, Done, IoQueue, Job, Op, QueueLimits, Sharing, Waiter, sync};
 use crate::workers::Claim;
 
 /// Operations from which a batch of small ones is worth another core.
 const MANY: usize = 4;
-
-/// How long a wait for a worker keeps from looking elsewhere.
-const TASK_SPIN: Duration = Duration::from_micros(20);
 
 /// Inline calls, shared with workers where that pays.
 pub(super) struct ShareQueue {
     targets: Targets,
     crew: Crew,
     waiter: Waiter,
+    watch: Watch,
     pushed: Vec<Op>,
     ready: Vec<Done>,
     /// Others may wait without the queue, so nothing may be left for [`IoQueue::wait`] to do.
@@ -45,7 +45,8 @@ impl ShareQueue {
         let waiter = Waiter::new([crew.event()])?;
         let shared = sharing == Sharing::Shared;
         let (pushed, ready) = (Vec::new(), Vec::new());
-        Ok(Self { targets, crew, waiter, pushed, ready, shared, helps: false })
+        let watch = Watch::default();
+        Ok(Self { targets, crew, waiter, watch, pushed, ready, shared, helps: false })
     }
 
     fn offer(&mut self, op: Op) {
@@ -121,20 +122,24 @@ impl IoQueue for ShareQueue {
         }
     }
 
-    fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+    fn watch(&mut self, fd: Arc<OwnedFd>) -> io::Result<()> {
+        self.watch.add(fd);
+        Ok(())
+    }
+
+    fn wait_watching(&mut self, timeout: Option<Duration>) {
         self.submit();
         if !self.ready.is_empty() {
             return;
         }
         if self.crew.out() == 0 {
-            wait_for([other], timeout);
+            self.watch.wait(&[], timeout);
             return;
         }
-        // Not long: `other` may have something meanwhile.
-        let limit = timeout.unwrap_or(TASK_SPIN).min(TASK_SPIN);
+        let limit = timeout.unwrap_or(GLANCE).min(GLANCE);
         if !self.crew.wait(limit, &mut self.ready) {
-            let event = self.crew.event();
-            self.crew.block(|| wait_for([event.as_fd(), other], timeout));
+            let (event, watch) = (self.crew.event(), &self.watch);
+            self.crew.block(|| watch.wait(&[&event], timeout));
         }
     }
 

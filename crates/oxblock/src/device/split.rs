@@ -3,7 +3,9 @@
 //! Both halves know all devices by the same index; only the routing differs, so that a volume may be mirrored between
 //! memory and disk.
 
-use std::os::fd::BorrowedFd;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::inline::InlineQueue;
@@ -63,11 +65,15 @@ impl IoQueue for SplitQueue {
         }
     }
 
-    fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+    fn watch(&mut self, fd: Arc<OwnedFd>) -> io::Result<()> {
+        self.other.watch(fd)
+    }
+
+    fn wait_watching(&mut self, timeout: Option<Duration>) {
         if self.inline.in_flight() > 0 {
             self.submit();
         } else {
-            self.other.wait_with(other, timeout);
+            self.other.wait_watching(timeout);
         }
     }
 

@@ -7,20 +7,18 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::crew::Crew;
+use super::crew::{Crew, GLANCE};
 use super::target::Targets;
+use super::watch::Watch;
 use super::{Done, Event, IoQueue, Job, Op, QueueLimits, Sharing, Waiter, sync, wait_for};
 
 /// The most threads: what keeps a disk busy. More are only started while all others are at work.
 const THREADS_MAX: usize = 16;
-
-/// How long a wait for a job keeps from looking at the operations.
-const JOB_SPIN: Duration = Duration::from_micros(20);
 
 /// A queue on a pool of threads.
 pub(super) struct ThreadQueue {
@@ -33,6 +31,7 @@ pub(super) struct ThreadQueue {
     /// Jobs that were done here.
     ready: Vec<Done>,
     waiter: Waiter,
+    watch: Watch,
     /// Others may wait without the queue, so nothing may be left for [`IoQueue::wait`] to do.
     shared: bool,
 }
@@ -71,6 +70,7 @@ impl ThreadQueue {
             crew,
             ready: Vec::new(),
             waiter,
+            watch: Watch::default(),
             shared: sharing == Sharing::Shared,
         };
         // The first one now, so that there is always one.
@@ -180,24 +180,30 @@ impl IoQueue for ThreadQueue {
         }
         // Not long while operations may end meanwhile.
         let most = timeout.unwrap_or(Duration::MAX);
-        let limit = if self.ops > 0 { most.min(JOB_SPIN) } else { most };
+        let limit = if self.ops > 0 { most.min(GLANCE) } else { most };
         if !self.crew.wait(limit, &mut self.ready) {
             let (ops, jobs) = (Arc::clone(self.pool.event.descriptor()), self.crew.event());
             self.crew.block(|| wait_for([ops.as_fd(), jobs.as_fd()], timeout));
         }
     }
 
-    fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+    fn watch(&mut self, fd: Arc<OwnedFd>) -> io::Result<()> {
+        self.watch.add(fd);
+        Ok(())
+    }
+
+    fn wait_watching(&mut self, timeout: Option<Duration>) {
         self.submit();
         if !self.ready.is_empty() || self.crew.has_finished() {
             return;
         }
-        let limit = timeout.unwrap_or(JOB_SPIN).min(JOB_SPIN);
+        let limit = timeout.unwrap_or(GLANCE).min(GLANCE);
         if self.crew.out() > 0 && self.crew.wait(limit, &mut self.ready) {
             return;
         }
         let (ops, jobs) = (Arc::clone(self.pool.event.descriptor()), self.crew.event());
-        self.crew.block(|| wait_for([ops.as_fd(), jobs.as_fd(), other], timeout));
+        let watch = &self.watch;
+        self.crew.block(|| watch.wait(&[&ops, &jobs], timeout));
     }
 
     fn waiter(&self) -> Option<Waiter> {

@@ -5,21 +5,26 @@
 //! - At most as many operations are in the kernel as the completion queue has entries: it never overflows. The rest
 //!   waits in the backlog and is never lost.
 //! - `staged` lists what is on the submission queue and not yet taken by the kernel, in order.
+//! - `armed` says which watched descriptors the ring polls: each once, from the wait that needs it until it polls readable.
 #![expect(unsafe_code, reason = "submissions hand buffers to the kernel; argued at the block")]
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use io_uring::{opcode, types};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::crew::Crew;
+use super::crew::{Crew, GLANCE};
 use super::flight::Table;
 use super::open::Sharing;
 use super::ring::Ring;
 use super::target::Targets;
-use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter, wait_for};
+use super::watch::Watch;
+use super::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
 /// Submissions that one call to the kernel can carry.
 pub(super) const ENTRIES: u32 = 256;
@@ -33,6 +38,15 @@ const MISSES_MAX: u32 = 4;
 /// ... for so many waits.
 const PAUSE: u32 = 64;
 
+/// The most descriptors that are watched.
+const WATCHES_MAX: usize = 8;
+
+/// The watched descriptor that a submission polls; `None` for operations, whose keys are places in a table. The inverse is
+/// `usize::MAX - index`.
+fn watched(key: usize) -> Option<usize> {
+    Some(usize::MAX - key).filter(|index| *index < WATCHES_MAX)
+}
+
 /// A queue on io_uring.
 pub(super) struct UringQueue {
     ring: Ring,
@@ -44,6 +58,8 @@ pub(super) struct UringQueue {
     poller: Poller,
     /// For jobs; operations are the kernel's.
     crew: Crew,
+    watch: Watch,
+    armed: [bool; WATCHES_MAX],
     shared: bool,
     // Last: the files outlive the ring.
     targets: Targets,
@@ -64,6 +80,8 @@ impl UringQueue {
             ready: VecDeque::new(),
             poller: Poller::default(),
             crew: Crew::new(targets.clone())?,
+            watch: Watch::default(),
+            armed: [false; WATCHES_MAX],
             shared: sharing == Sharing::Shared,
             targets,
         })
@@ -74,7 +92,7 @@ impl UringQueue {
         if self.ring.is_spoiled() && !self.renew() {
             return;
         }
-        while self.kernel + self.staged.len() < self.ring.capacity() {
+        while self.kernel + self.staged.len() < self.capacity() {
             let Some(key) = self.table.backlog.pop_front() else { return };
             let Some(entry) = self.table.entry(&self.targets, key) else {
                 let done = self.table.run(&self.targets, key);
@@ -97,8 +115,7 @@ impl UringQueue {
     fn enter_and_count(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<()> {
         let result = self.ring.enter(want, timeout);
         let taken = self.staged.len().saturating_sub(self.ring.unsubmitted());
-        self.staged.drain(..taken);
-        self.kernel += taken;
+        self.kernel += self.staged.drain(..taken).filter(|key| watched(*key).is_none()).count();
         result
     }
 
@@ -128,9 +145,11 @@ impl UringQueue {
             return false;
         }
         while let Some(key) = self.staged.pop_back() {
-            self.table.backlog.push_front(key);
+            if watched(key).is_none() {
+                self.table.backlog.push_front(key);
+            }
         }
-        match self.ring.rebuild() {
+        match self.rebuild() {
             Ok(()) => true,
             Err(error) => {
                 self.fail_all(&error);
@@ -144,11 +163,22 @@ impl UringQueue {
         if self.kernel > 0 {
             return false;
         }
-        let result = self.ring.rebuild();
+        let result = self.rebuild();
         if let Err(error) = &result {
             self.fail_all(error);
         }
         result.is_ok()
+    }
+
+    /// A new ring, which polls nothing yet.
+    fn rebuild(&mut self) -> io::Result<()> {
+        self.armed = [false; WATCHES_MAX];
+        self.ring.rebuild()
+    }
+
+    /// How many operations may be in the kernel at once, with room for what the polls of watched descriptors complete.
+    fn capacity(&self) -> usize {
+        self.ring.capacity().saturating_sub(WATCHES_MAX).max(1)
     }
 
     fn fail_all(&mut self, error: &io::Error) {
@@ -160,6 +190,9 @@ impl UringQueue {
     fn fail_staged(&mut self, error: &io::Error) {
         self.ring.spoil();
         while let Some(key) = self.staged.pop_front() {
+            if watched(key).is_some() {
+                continue;
+            }
             let copy =
                 io::Error::new(error.kind(), format!("io_uring refuses operations: {error}"));
             let done = self.table.remove(key, Err(copy));
@@ -179,7 +212,7 @@ impl UringQueue {
             if idle {
                 return true;
             }
-            let full = self.kernel + self.staged.len() >= self.ring.capacity();
+            let full = self.kernel + self.staged.len() >= self.capacity();
             // While more fits after this batch, do not wait yet.
             let last = !more || full;
             if !self.enter(if last { want } else { 0 }, timeout) {
@@ -200,6 +233,10 @@ impl UringQueue {
                 return;
             }
             for (key, result) in self.ring.completions() {
+                if let Some(armed) = watched(key).and_then(|index| self.armed.get_mut(index)) {
+                    *armed = false;
+                    continue;
+                }
                 self.kernel -= 1;
                 self.ready.extend(self.table.conclude(&self.targets, key, result));
             }
@@ -211,15 +248,15 @@ impl UringQueue {
 }
 
 impl UringQueue {
-    /// Waits while jobs are under way, and perhaps operations, and perhaps for `other`: whatever comes first. The issuer runs
-    /// what is anybody's.
-    fn wait_for_all(&mut self, other: Option<BorrowedFd<'_>>, timeout: Option<Duration>) {
+    /// Waits while jobs are under way, and perhaps operations: whatever ends first, or is `watched`. The issuer runs what is
+    /// anybody's.
+    fn wait_for_both(&mut self, timeout: Option<Duration>, watched: &Watch) {
         self.pump(0, None);
         let mut ready = Vec::new();
         // Not long: operations may end meanwhile.
-        let limit = timeout.unwrap_or(JOB_SPIN).min(JOB_SPIN);
-        let alone = self.table.len() == 0 && other.is_none();
-        let limit = if alone { timeout.unwrap_or(Duration::MAX) } else { limit };
+        let only_jobs = self.table.len() == 0 && watched.len() == 0;
+        let limit = timeout.unwrap_or(if only_jobs { Duration::MAX } else { GLANCE });
+        let limit = if only_jobs { limit } else { limit.min(GLANCE) };
         let found = self.crew.wait(limit, &mut ready);
         self.ready.extend(ready);
         self.collect();
@@ -229,17 +266,40 @@ impl UringQueue {
         match self.ring.descriptor() {
             Ok(ring) => {
                 let event = self.crew.event();
-                let events = [ring.as_fd(), event.as_fd()].into_iter().chain(other);
-                self.crew.block(|| wait_for(events, timeout));
+                self.crew.block(|| watched.wait(&[&ring, &event], timeout));
             }
             // Without a descriptor to spare the caller comes round again.
             Err(_) => std::thread::yield_now(),
         }
     }
-}
 
-/// How long a wait for a job keeps from looking at the ring.
-const JOB_SPIN: Duration = Duration::from_micros(20);
+    /// Has the ring poll what is watched, so that one call waits for that and for operations.
+    fn arm(&mut self) {
+        if self.ring.is_spoiled() {
+            return;
+        }
+        for (index, armed) in self.armed.iter_mut().enumerate() {
+            let Some(fd) = self.watch.get(index) else { return };
+            if *armed {
+                continue;
+            }
+            let events = u32::from(PollFlags::IN.bits());
+            let key = usize::MAX - index;
+            let entry = opcode::PollAdd::new(types::Fd(fd), events).build().user_data(key as u64);
+            // SAFETY: a poll points to no memory.
+            if !unsafe { self.ring.push(&entry) } {
+                return;
+            }
+            *armed = true;
+            self.staged.push_back(key);
+        }
+    }
+
+    /// True when the ring polls all that is watched.
+    fn is_armed(&self) -> bool {
+        self.armed.iter().take(self.watch.len()).all(|armed| *armed)
+    }
+}
 
 /// One wait asks for this share of what is in flight: a quarter. On a virtual disk at depth 16 that gives 1.1 times the
 /// operations of a wait for each, for two thirds of the CPU time.
@@ -284,7 +344,7 @@ impl IoQueue for UringQueue {
                 return;
             }
             if self.crew.out() > 0 {
-                self.wait_for_all(None, timeout);
+                self.wait_for_both(timeout, &Watch::default());
                 return;
             }
             if self.table.len() == 0 {
@@ -316,21 +376,36 @@ impl IoQueue for UringQueue {
         }
     }
 
-    fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
+    fn watch(&mut self, fd: Arc<OwnedFd>) -> io::Result<()> {
+        if self.watch.len() == WATCHES_MAX {
+            let text = format!("at most {WATCHES_MAX} descriptors are watched");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        self.watch.add(fd);
+        Ok(())
+    }
+
+    fn wait_watching(&mut self, timeout: Option<Duration>) {
         self.collect();
         if !self.ready.is_empty() || self.crew.has_finished() {
             return;
         }
         if self.crew.out() > 0 {
-            self.wait_for_all(Some(other), timeout);
+            let watch = std::mem::take(&mut self.watch);
+            self.wait_for_both(timeout, &watch);
+            self.watch = watch;
             return;
         }
-        let ring = (self.kernel > 0).then(|| self.ring.descriptor());
-        match ring.transpose() {
-            // With nothing in the kernel its descriptor may still be readable from before.
-            Ok(ring) => wait_for(ring.iter().map(|ring| ring.as_fd()).chain([other]), timeout),
-            // Without a descriptor to spare the caller comes round again.
-            Err(_) => std::thread::yield_now(),
+        if self.table.len() == 0 {
+            self.watch.wait(&[], timeout);
+            return;
+        }
+        // What waits for room goes first; then there is some for the polls.
+        self.pump(0, None);
+        self.arm();
+        if !self.is_armed() || !self.pump(1, timeout) {
+            // As in `wait`.
+            std::thread::sleep(timeout.unwrap_or(Duration::MAX).min(Duration::from_millis(1)));
         }
     }
 
@@ -363,6 +438,9 @@ impl Drop for UringQueue {
                 return;
             }
             for (key, result) in self.ring.completions() {
+                if watched(key).is_some() {
+                    continue;
+                }
                 self.kernel -= 1;
                 self.table.conclude(&self.targets, key, result);
             }
@@ -430,6 +508,7 @@ impl Poller {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
     use std::path::PathBuf;
     use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! The loop: reap, apply, send; never block.
 
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::Lane;
@@ -49,10 +48,18 @@ impl Lane {
         }
     }
 
-    /// The same, and returns as well when `other` polls readable.
-    pub fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
-        if self.out.is_empty() && self.done.is_empty() {
-            self.queue.wait_with(other, timeout);
+    /// Blocks until something can be reaped, a watched descriptor polls readable, or `timeout` has passed.
+    pub fn wait_watching(&mut self, timeout: Option<Duration>) {
+        if !self.out.is_empty() || !self.done.is_empty() {
+            return;
+        }
+        // What can go on at once would otherwise wait for a descriptor that knows nothing of it.
+        if self.step() {
+            self.queue.submit();
+            return;
+        }
+        if self.out.is_empty() {
+            self.queue.wait_watching(timeout);
         }
     }
 

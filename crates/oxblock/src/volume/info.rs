@@ -143,9 +143,9 @@ impl Volume {
             .collect();
         Info {
             uuid: uuid(superblock.volume),
-            label: superblock.label.clone(),
+            label: self.label().to_owned(),
             size: self.size(),
-            used: lane.map.mapped() * BLOCK_BYTES,
+            used: self.used(),
             capacity: superblock.log_blocks() * BLOCK_BYTES,
             device_size: devices.iter().map(|device| device.size).sum(),
             profile: superblock.profile.name(),

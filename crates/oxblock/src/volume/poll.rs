@@ -1,6 +1,7 @@
 //! The poll interface.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -42,6 +43,16 @@ impl Volume {
         self.lane.geometry.blocks * BLOCK_BYTES
     }
 
+    /// Bytes that are in use: written, and not given up since.
+    pub fn used(&self) -> u64 {
+        self.lane.map.mapped() * BLOCK_BYTES
+    }
+
+    /// Its label; empty when it has none.
+    pub fn label(&self) -> &str {
+        &self.lane.geometry.superblock.label
+    }
+
     /// What the user should know, one sentence each: about how the volume was opened, and about writes that have failed since
     /// and went elsewhere.
     pub fn notices(&self) -> &[String] {
@@ -74,10 +85,22 @@ impl Volume {
         self.lane.wait(timeout);
     }
 
-    /// Blocks until there may be something to poll, `other` polls readable, or `timeout` has passed; while nothing is under way
-    /// too. With it a server waits for its sockets and for the devices in one call: `other` is its epoll descriptor.
-    pub fn wait_with(&mut self, other: BorrowedFd<'_>, timeout: Option<Duration>) {
-        self.lane.wait_with(other, timeout);
+    /// Has [`wait_watching`](Self::wait_watching) end also when `fd` polls readable: so that a front-end waits for its requests
+    /// and for the devices in one place, in one thread. `fd` stays open as long as the volume. A few are watched; whoever
+    /// has many puts an epoll descriptor here.
+    ///
+    /// # Errors
+    /// More descriptors than can be watched.
+    pub fn watch(&mut self, fd: Arc<OwnedFd>) -> Result<()> {
+        let watched = self.lane.queue.watch(fd);
+        watched.map_err(|error| Error::io("these devices cannot be waited for with others", error))
+    }
+
+    /// Blocks until there may be something to poll, a [watched](Self::watch) descriptor polls readable, or `timeout` has
+    /// passed. Unlike [`wait`](Self::wait) it blocks on an idle volume too. It hardly polls before it blocks: callers that
+    /// gain from polling do it themselves, for all that they wait for.
+    pub fn wait_watching(&mut self, timeout: Option<Duration>) {
+        self.lane.wait_watching(timeout);
     }
 
     /// Sets who gets the marks of what happens from here on ([`trace`](crate::trace)), or nobody. Spans that are open end
