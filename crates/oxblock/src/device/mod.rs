@@ -234,7 +234,7 @@ pub trait IoQueue {
     /// here.
     ///
     /// # Errors
-    /// `Unsupported` where the queue waits for nothing that is real.
+    /// `Unsupported` where the queue does not do that.
     fn watch(&mut self, _fd: Arc<OwnedFd>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -89,7 +89,8 @@ impl Volume {
     /// has many puts an epoll descriptor here.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) on simulated devices, where waiting passes no real time.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device queue is one that cannot;
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) when there are too many.
     pub fn watch(&mut self, fd: Arc<OwnedFd>) -> Result<()> {
         let watched = self.lane.queue.watch(fd);
         watched.map_err(|error| Error::io("these devices cannot be waited for with others", error))

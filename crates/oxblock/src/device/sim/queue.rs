@@ -1,10 +1,13 @@
 //! The queue that an engine drives.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::machine::Machine;
+use crate::device::watch::Watch;
 use crate::device::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
 /// The machine, shared by handle and queues.
@@ -26,6 +29,7 @@ pub struct SimQueue {
     /// Jobs, in the order in which they end; done at once, since nobody can see inside.
     jobs: BTreeMap<(u64, u64), Done>,
     jobs_begun: u64,
+    watch: Watch,
 }
 
 impl SimQueue {
@@ -34,7 +38,8 @@ impl SimQueue {
         let limits = state.devices.iter().map(|device| device.config.limits()).collect();
         let id = state.open();
         drop(state);
-        Self { machine: Arc::clone(machine), id, limits, jobs: BTreeMap::new(), jobs_begun: 0 }
+        let (machine, jobs, watch) = (Arc::clone(machine), BTreeMap::new(), Watch::default());
+        Self { machine, id, limits, jobs, jobs_begun: 0, watch }
     }
 }
 
@@ -74,6 +79,20 @@ impl IoQueue for SimQueue {
         let limit = timeout.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
         let job = self.jobs.first_key_value().map(|((due, _), _)| *due);
         lock(&self.machine).wait(self.id, limit, job);
+    }
+
+    fn watch(&mut self, fd: Arc<OwnedFd>) -> io::Result<()> {
+        self.watch.add(fd);
+        Ok(())
+    }
+
+    fn wait_watching(&mut self, timeout: Option<Duration>) {
+        // Real time only passes when there is nothing that simulated time could end.
+        if self.in_flight() > 0 {
+            self.wait(timeout);
+        } else {
+            self.watch.wait(&[], timeout);
+        }
     }
 
     fn waiter(&self) -> Option<Waiter> {
