@@ -1,4 +1,4 @@
-//! Hostile bytes for everything that reads them: decoders, whole volumes, job files.
+//! Hostile bytes for everything that reads them: decoders, whole volumes, job files, the NBD protocol.
 //!
 //! A small fuzzer that knows the format: it changes fields by the tables of `docs/format.md` and makes checksums good
 //! afterwards, so that inputs come past them. It has no coverage; inputs are kept when the code says something new about

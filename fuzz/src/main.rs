@@ -9,7 +9,7 @@ use oxblock_fuzz::target::{ALL, Target, find};
 const USAGE: &str = "usage: oxblock-fuzz TARGET|all [--seconds N | --runs N] [--seed S] [--grow N]
        oxblock-fuzz smoke                  a fixed number of inputs of every target, from a fixed seed
        oxblock-fuzz replay TARGET FILE...  run inputs once
-targets: superblock, record, node, checkpoint, table, image, flip, jobfile, fuse
+targets: superblock, record, node, checkpoint, table, image, flip, jobfile, fuse, nbd
   --seconds N  stop after so long, each target (60)
   --runs N     stop after so many inputs instead: the same ones for the same seed
   --seed S     where chance comes from (1)

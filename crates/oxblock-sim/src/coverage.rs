@@ -110,6 +110,22 @@ coverage! {
     stalls: "waits for space",
     /// Volumes that stopped taking writes after a device error.
     latches: "latches after a device error",
+    /// Of these, on a device that fails writes here and there: a record, or a superblock, in every place that it was tried in.
+    latches_in_the_end: "latches when all places had failed",
+    /// Records of requests that went elsewhere.
+    resent_data: "records written again elsewhere: data",
+    /// Records of moved blocks that did.
+    resent_relocations: "records written again elsewhere: relocations",
+    /// Records of the map that did.
+    resent_nodes: "records written again elsewhere: map",
+    /// Checkpoints begun anew.
+    aborted: "checkpoints begun anew after a failed write",
+    /// Of these, some that were durable in the end.
+    redone: "of these, done in the same life",
+    /// Superblocks of which one copy is missing.
+    single: "superblocks with one copy",
+    /// Openings with failing writes that had something to replay.
+    recoveries_failing: "recoveries with failing writes",
     /// Reads that failed for damaged blocks.
     damaged_reads: "reads that reported damage",
     /// Openings that damage made impossible.
@@ -134,6 +150,8 @@ coverage! {
     hit_write_fail: "writes failed",
     /// Writes that failed in the middle.
     hit_write_torn: "writes torn",
+    /// Writes that failed and were stored.
+    hit_write_stored: "writes failed and stored all the same",
     /// Writes that were never stored.
     hit_write_lost: "writes lost",
     /// Writes that were stored elsewhere.
@@ -159,6 +177,7 @@ impl Coverage {
         self.hit_read_flip += hits.read_flip;
         self.hit_write_fail += hits.write_fail;
         self.hit_write_torn += hits.write_torn;
+        self.hit_write_stored += hits.write_stored;
         self.hit_write_lost += hits.write_lost;
         self.hit_write_misdirected += hits.write_misdirected;
         self.hit_write_flip += hits.write_flip;

@@ -138,6 +138,8 @@ impl World {
             match self.open(false, rollback) {
                 Ok(()) => {
                     self.coverage.lives += 1;
+                    let failing = troubled && self.plan.trouble == Trouble::Errors;
+                    self.coverage.recoveries_failing += u64::from(failing && self.has_replayed());
                     self.coverage.cheap_reads += u64::from(self.plan.cheap_reads);
                     self.coverage.works_beside += u64::from(self.plan.works_beside);
                     self.verify()?;
@@ -163,7 +165,8 @@ impl World {
     fn refused(&mut self, error: &Error) -> Result<(), Violation> {
         self.coverage.refused += 1;
         self.drop_volume();
-        match self.plan.trouble.excuses(error) {
+        let failing = self.plan.trouble == Trouble::Errors && self.is_excused();
+        match failing || self.plan.trouble.excuses(error) {
             true => Ok(()),
             false => Err(format!("open failed ({:?}): {error}", error.kind())),
         }
@@ -258,7 +261,7 @@ impl World {
                 self.model.closed(!self.plan.trouble.fails_reads());
                 Ok(())
             }
-            Err(_) if self.plan.trouble.latches() => {
+            Err(_) if self.is_excused() => {
                 self.coverage.latches += 1;
                 self.end_latched()
             }

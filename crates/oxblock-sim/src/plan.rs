@@ -139,6 +139,8 @@ impl Plan {
             7 => Trouble::Stuck,
             8 => Trouble::Gone,
             9 => Trouble::Full,
+            10 => Trouble::Broken,
+            11 => Trouble::Errors,
             _ => Trouble::None,
         };
         Self {

@@ -1,6 +1,8 @@
-//! A queue between the engine and the simulator: notices when the engine hangs, says what kind of device this is, since
-//! the engine tunes itself by that, and lies to it for the canaries.
+//! A queue between the engine and the simulator: notices when the engine hangs, keeps count of failed writes, says what kind
+//! of device this is, since the engine tunes itself by that, and lies to it for the canaries.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use oxblock::device::sim::SimQueue;
@@ -12,6 +14,48 @@ use crate::sabotage::Sabotage;
 /// Waits without a completion after which the engine counts as stuck.
 const PATIENCE: u32 = 20_000;
 
+/// Bytes of the areas for superblocks.
+const AREA: u64 = 1 << 20;
+/// Places in which a record is tried.
+const PLACES: u32 = 4;
+
+/// Writes that have failed, and whether that may stop a volume.
+#[derive(Debug, Default)]
+pub struct Failures {
+    /// By the tags of the writes: the same record carries the same tag again.
+    of_record: HashMap<u64, u32>,
+    /// Of the present superblock, copies that have ended, and copies that have failed.
+    copies: (u32, u32),
+    excuse: bool,
+}
+
+impl Failures {
+    /// A write with this tag has ended: of a superblock, or of the log.
+    fn ended(&mut self, tag: u64, superblock: bool, failed: bool) {
+        if superblock {
+            self.copies.0 += 1;
+            self.copies.1 += u32::from(failed);
+            if self.copies.0 == 2 {
+                self.excuse |= self.copies.1 == 2;
+                self.copies = (0, 0);
+            }
+            return;
+        }
+        if !failed {
+            self.of_record.remove(&tag);
+            return;
+        }
+        let times = self.of_record.entry(tag).or_default();
+        *times += 1;
+        self.excuse |= *times >= PLACES;
+    }
+
+    /// Whether a record failed in all places, or both copies of a superblock.
+    pub fn is_excuse(&self) -> bool {
+        self.excuse
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Probe {
@@ -21,13 +65,29 @@ pub struct Probe {
     works_beside: bool,
     ready: Vec<Done>,
     idle: u32,
+    failures: Arc<Mutex<Failures>>,
+    /// Writes under way by their tags, and whether they are of superblocks.
+    writes: HashMap<u64, bool>,
 }
 
 impl Probe {
     /// A probe over `inner`, with the nature that `plan` gives the device.
-    pub fn new(inner: SimQueue, sabotage: Sabotage, plan: &Plan) -> Self {
-        let (cheap_reads, works_beside) = (plan.cheap_reads, plan.works_beside);
-        Self { inner, sabotage, cheap_reads, works_beside, ready: Vec::new(), idle: 0 }
+    pub fn new(
+        inner: SimQueue,
+        sabotage: Sabotage,
+        plan: &Plan,
+        failures: Arc<Mutex<Failures>>,
+    ) -> Self {
+        Self {
+            inner,
+            sabotage,
+            cheap_reads: plan.cheap_reads,
+            works_beside: plan.works_beside,
+            ready: Vec::new(),
+            idle: 0,
+            failures,
+            writes: HashMap::new(),
+        }
     }
 }
 
@@ -47,6 +107,10 @@ impl IoQueue for Probe {
             (Action::Write { durable, .. }, Sabotage::DropDurable) => *durable = false,
             _ => {}
         }
+        if let Action::Write { .. } = &op.action {
+            let end = self.inner.limits().first().map_or(0, |limits| limits.size) - AREA;
+            self.writes.insert(op.tag, !(AREA..end).contains(&op.offset));
+        }
         self.inner.push(op);
     }
 
@@ -61,9 +125,17 @@ impl IoQueue for Probe {
     fn reap(&mut self, done: &mut Vec<Done>) -> usize {
         let early = self.ready.len();
         done.append(&mut self.ready);
+        let before = done.len();
         let count = early + self.inner.reap(done);
         if count > 0 {
             self.idle = 0;
+        }
+        if let Ok(mut failures) = self.failures.lock() {
+            for done in done.iter().skip(before) {
+                if let Some(superblock) = self.writes.remove(&done.tag) {
+                    failures.ended(done.tag, superblock, done.result.is_err());
+                }
+            }
         }
         count
     }

@@ -14,8 +14,10 @@ pub enum Trouble {
     None,
     /// Reads that fail or come with a flipped bit, once.
     Transient,
-    /// Writes and flushes that fail, and say so.
+    /// Writes that fail, and say so, now and then or in some places.
     Errors,
+    /// Flushes that fail, or all writes from some moment on.
+    Broken,
     /// Writes that get lost, land elsewhere or are stored with a flipped bit, and bits that rot.
     Silent,
     /// Places that cannot be read until they are written again.
@@ -36,7 +38,7 @@ const AREA: u64 = 1 << 20;
 impl Trouble {
     /// Nothing that was stored is ever read as anything else, and no read fails.
     pub fn is_sound(self) -> bool {
-        matches!(self, Self::None | Self::Errors | Self::Stuck | Self::Full)
+        matches!(self, Self::None | Self::Errors | Self::Broken | Self::Stuck | Self::Full)
     }
 
     /// A read may fail, or a write that has to read.
@@ -44,9 +46,10 @@ impl Trouble {
         matches!(self, Self::Transient | Self::Silent | Self::Latent | Self::Gone)
     }
 
-    /// A device error may end what the volume takes.
+    /// A device error may end what the volume takes. Where writes fail here and there that takes more: see
+    /// [`World::is_excused`].
     pub fn latches(self) -> bool {
-        matches!(self, Self::Errors | Self::Gone | Self::Full)
+        matches!(self, Self::Broken | Self::Gone | Self::Full)
     }
 
     /// A request that changes something may fail.
@@ -56,7 +59,7 @@ impl Trouble {
 
     /// The volume may be opened while the trouble lasts, and that may fail.
     pub fn lasts(self) -> bool {
-        matches!(self, Self::Transient | Self::Latent | Self::Full)
+        matches!(self, Self::Transient | Self::Errors | Self::Latent | Self::Full)
     }
 
     /// Whether `error` is an excuse for not opening, where there is one.
@@ -64,7 +67,7 @@ impl Trouble {
         let damage =
             matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Io | ErrorKind::Checksum);
         match self {
-            Self::None | Self::Errors | Self::Stuck | Self::Gone => false,
+            Self::None | Self::Errors | Self::Broken | Self::Stuck | Self::Gone => false,
             Self::Transient => true,
             Self::Silent => damage || error.kind() == ErrorKind::NotAVolume,
             Self::Latent => damage,
@@ -96,11 +99,12 @@ impl World {
                 ..FaultRates::default()
             },
             Trouble::Errors => FaultRates {
-                write_fail: ppm(4_000),
-                write_torn: ppm(4_000),
-                flush_fail: ppm(10_000),
+                write_fail: ppm(8_000),
+                write_torn: ppm(8_000),
+                write_stored: ppm(16_000),
                 ..FaultRates::default()
             },
+            Trouble::Broken => FaultRates { flush_fail: ppm(10_000), ..FaultRates::default() },
             Trouble::Silent => FaultRates {
                 write_lost: ppm(3_000),
                 write_misdirected: ppm(3_000),
@@ -116,6 +120,12 @@ impl World {
         let rates = FaultRates { discard_fail: ppm(1_000_000), ..rates };
         let plan = match self.plan.trouble {
             Trouble::Latent => self.bad_places(),
+            Trouble::Errors => self.places_that_fail(),
+            Trouble::Broken if rng.below(2) == 0 => {
+                let moment = rng.below(self.plan.requests * 2);
+                let rule = FaultRule::new(OpKind::Write, Fault::Fail(EIO)).on(0);
+                FaultPlan::new().rule(rule.skip(moment).forever())
+            }
             _ => FaultPlan::new(),
         };
         plan.rates(0, rates)
@@ -141,6 +151,34 @@ impl World {
         match rng.below(4) {
             0 => plan.rule(bad(rng.below(8) * 4096, 4096)),
             _ => plan,
+        }
+    }
+
+    /// A place or none that cannot be written: a stretch of the log that is shorter than a segment, or one of the areas for
+    /// superblocks. It may be stored all the same.
+    fn places_that_fail(&self) -> FaultPlan {
+        let rng = &mut self.rng.clone();
+        let size = self.plan.device.size;
+        let at = AREA + rng.below((size - 3 * AREA) / 4096) * 4096;
+        let place = match rng.below(8) {
+            0..3 => at..at + 4096 * (1 + rng.below(200)),
+            3 => 0..AREA,
+            4 => size - AREA..size,
+            _ => return FaultPlan::new(),
+        };
+        let fault = match rng.below(3) {
+            0 => Fault::Torn(EIO),
+            1 => Fault::Stored(EIO),
+            _ => Fault::Fail(EIO),
+        };
+        FaultPlan::new().rule(FaultRule::new(OpKind::Write, fault).on(0).within(place).forever())
+    }
+
+    /// Whether a volume may stop taking writes for what its device has done.
+    pub fn is_excused(&self) -> bool {
+        match self.plan.trouble {
+            Trouble::Errors => self.failures.lock().is_ok_and(|failures| failures.is_excuse()),
+            trouble => trouble.latches(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use oxblock::device::sim::{Rng, SimDisk};
 use oxblock::volume::{FindingKind, check_on, create_on};
@@ -13,7 +14,7 @@ use crate::history::Moment;
 use crate::mask::{Mask, chance};
 use crate::model::{Model, Violation};
 use crate::plan::Plan;
-use crate::probe::Probe;
+use crate::probe::{Failures, Probe};
 use crate::sabotage::Sabotage;
 use crate::trouble::{Past, Trouble};
 
@@ -53,6 +54,8 @@ pub struct World {
     pub sabotage: Sabotage,
     /// A device error has stopped writes.
     pub latched: bool,
+    /// What writes have failed since the volume was opened.
+    pub failures: Arc<Mutex<Failures>>,
     /// Hash over everything that happened.
     pub digest: u64,
     /// Steps so far, for reports.
@@ -114,6 +117,7 @@ impl World {
             coverage: Coverage { runs: 1, ..Coverage::default() },
             sabotage,
             latched: false,
+            failures: Arc::default(),
             digest: 0,
             step: 0,
             flushes: 0,
@@ -163,8 +167,10 @@ impl World {
         }
     }
 
-    fn queue_to_device(&self) -> Box<Probe> {
-        Box::new(Probe::new(self.disk.queue(), self.sabotage, &self.plan))
+    fn queue_to_device(&mut self) -> Box<Probe> {
+        self.failures = Arc::default();
+        let failures = Arc::clone(&self.failures);
+        Box::new(Probe::new(self.disk.queue(), self.sabotage, &self.plan, failures))
     }
 
     /// Checks the volume, which is not open, without changing it.
@@ -173,7 +179,8 @@ impl World {
     /// It finds anything; the device must be sound.
     pub fn check(&mut self) -> Result<(), Violation> {
         self.coverage.checks += 1;
-        let report = check_on(self.queue_to_device(), &self.options(), &mut |_, _| {})
+        let (queue, options) = (self.queue_to_device(), self.options());
+        let report = check_on(queue, &options, &mut |_, _| {})
             .map_err(|error| format!("check ({:?}): {error}", error.kind()))?;
         self.log(|| format!("checked: {} findings", report.total_findings));
         self.note(report.blocks);
@@ -207,6 +214,11 @@ impl World {
         Ok(())
     }
 
+    /// Whether the volume replayed anything when it was opened.
+    pub fn has_replayed(&self) -> bool {
+        self.volume.as_ref().is_some_and(|volume| volume.replayed().records > 0)
+    }
+
     /// Lets go of the volume, as it is.
     pub fn drop_volume(&mut self) {
         self.gather_counters();
@@ -231,6 +243,12 @@ impl World {
         sum.deferred += counters.deferred;
         sum.stalls += counters.space_stalls;
         sum.torn += counters.torn_records;
+        sum.resent_data += counters.resent_data;
+        sum.resent_relocations += counters.resent_relocations;
+        sum.resent_nodes += counters.resent_nodes;
+        sum.aborted += counters.checkpoints_aborted;
+        sum.redone += counters.checkpoints_aborted.min(counters.checkpoints);
+        sum.single += counters.single_superblocks;
         sum.evicted += map.evicted;
         sum.fetched += map.fetched;
         let words = [counters.records, counters.log_blocks, counters.checkpoints, map.fetched];
@@ -243,7 +261,7 @@ impl World {
     pub fn in_checkpoint(&self) -> bool {
         self.volume.as_ref().is_some_and(|volume| {
             let counters = volume.counters();
-            counters.checkpoints_begun > counters.checkpoints
+            counters.checkpoints_begun > counters.checkpoints + counters.checkpoints_aborted
         })
     }
 
@@ -349,12 +367,15 @@ impl World {
                 if let Pending::Write(place) = pending {
                     self.model.failed(place);
                 }
-                if !self.disk.is_off() && !self.latched && self.plan.trouble.latches() {
+                let excused = self.is_excused();
+                if !self.disk.is_off() && !self.latched && excused {
                     self.latched = true;
                     self.coverage.latches += 1;
+                    let here_and_there = self.plan.trouble == Trouble::Errors;
+                    self.coverage.latches_in_the_end += u64::from(here_and_there);
                 }
                 // A device that only fails writes is latched; one that damages blocks fails what reads them first.
-                let expected = self.plan.trouble.fails_writes();
+                let expected = excused || self.plan.trouble.fails_writes();
                 self.tolerate(error, expected).map_err(|why| format!("write {why}"))
             }
         }

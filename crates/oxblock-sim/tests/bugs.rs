@@ -79,6 +79,39 @@ fn a_torn_record_that_is_replayed_is_noticed() {
     is_found(Canary::ReplayUnverified);
 }
 
+/// The first failure of plans that are bent towards writes that fail, and the cuts until then.
+fn find_where_writes_fail(canary: Canary, start: u64) -> (Option<Failure>, u64) {
+    let (mut found, mut cuts, mut seed) = (None, 0, start);
+    while found.is_none() && cuts <= CUTS {
+        let mut plan = Plan::new(seed);
+        plan.trouble = Trouble::Errors;
+        let outcome = run_plan(plan, Sabotage::Bug(canary));
+        cuts += outcome.coverage.cuts;
+        found = outcome.failure;
+        seed += 1;
+    }
+    (found, cuts)
+}
+
+fn is_found_where_writes_fail(canary: Canary) {
+    for start in 0..STARTS {
+        let (found, cuts) = find_where_writes_fail(canary, start * 100_000);
+        let what = found.map(|failure| failure.what).unwrap_or_default();
+        println!("{}: {cuts} cuts, {}", canary.name(), what.chars().take(140).collect::<String>());
+        assert!(!what.is_empty(), "{canary:?} was not noticed in {cuts} cuts");
+    }
+}
+
+#[test]
+fn a_recovery_that_goes_by_the_old_place_of_a_record_is_noticed() {
+    is_found_where_writes_fail(Canary::OldPlaceFirst);
+}
+
+#[test]
+fn records_that_are_left_behind_a_failed_one_are_noticed() {
+    is_found_where_writes_fail(Canary::LeaveBehind);
+}
+
 #[test]
 fn an_atomic_group_that_is_split_is_noticed() {
     // Small writes must lie beside a large one where a segment ends, and the power fail right there: this takes plans

@@ -22,6 +22,10 @@ pub enum Canary {
     ReplayUnverified,
     /// A write is acknowledged in the middle of its atomic group, and flushes are said to cover that.
     SplitGroup,
+    /// Recovery goes by the old place of a record that was written again elsewhere.
+    OldPlaceFirst,
+    /// Of a segment in which a write failed, the records behind the failed one stay where they are.
+    LeaveBehind,
 }
 
 impl Canary {
@@ -35,6 +39,8 @@ impl Canary {
         Self::ReadUnverified,
         Self::ReplayUnverified,
         Self::SplitGroup,
+        Self::OldPlaceFirst,
+        Self::LeaveBehind,
     ];
 
     /// The name on command lines.
@@ -48,6 +54,8 @@ impl Canary {
             Self::ReadUnverified => "read-unverified",
             Self::ReplayUnverified => "replay-unverified",
             Self::SplitGroup => "split-group",
+            Self::OldPlaceFirst => "old-place-first",
+            Self::LeaveBehind => "leave-behind",
         }
     }
 }

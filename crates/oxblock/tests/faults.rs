@@ -87,10 +87,10 @@ fn a_look_ahead_keeps_the_completions_that_it_meets() {
     write(&mut volume, 2000, 1, 2);
     volume.close().unwrap();
     let mut volume = open(&disk);
-    disk.fail_next(0, OpKind::Write, EIO);
+    disk.add_fault(FaultRule::new(OpKind::Write, Fault::Fail(EIO)).forever());
     volume.queue(Request { tag: 1, kind: write_kind(5, 1, 3) });
     volume.submit();
-    // Whether or not the failed write shows while the node is fetched, a volume that takes no writes can be read.
+    // Whether or not the failed writes show while the node is fetched, a volume that takes no writes can be read.
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(extent) = volume.next_data(from) {
@@ -341,7 +341,7 @@ fn a_latched_volume_says_so_and_requests_under_way_are_told_the_cause() {
         let disk = disk(16 << 20, 13);
         let mut volume = open(&disk);
         write(&mut volume, 0, 1, 1);
-        disk.fail_next(0, OpKind::Write, errno);
+        disk.add_fault(FaultRule::new(OpKind::Write, Fault::Fail(errno)).forever());
         let error = run(&mut volume, write_kind(1, 1, 2)).result.unwrap_err();
         assert_eq!((error.kind(), error.errno()), (cause, errno), "{error}");
         assert!(error.to_string().contains(advice), "{error}");

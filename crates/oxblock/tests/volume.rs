@@ -235,6 +235,29 @@ fn an_older_superblock_does_not_hide_what_came_after_it() {
     assert_eq!(read(&mut volume, 0, 4096), [1; 4096]);
 }
 
+#[test]
+fn what_was_given_up_with_a_rollback_does_not_come_back() {
+    let disk = disk(16 << 20, 3);
+    let mut volume = open(&disk);
+    write(&mut volume, 0, &[1; 4096]);
+    run(&mut volume, RequestKind::Flush).result.unwrap();
+    drop(volume);
+    // A life that begins with a replay, and whose superblock is lost.
+    let mut volume = open(&disk);
+    write(&mut volume, 0, &[2; 4096]);
+    run(&mut volume, RequestKind::Flush).result.unwrap();
+    drop(volume);
+    for offset in newest(&disk).1 {
+        disk.flip_bit(0, offset + 500, 1);
+    }
+    let options = OpenOptions { rollback: true, ..OpenOptions::default() };
+    let mut volume = Volume::open_on(Box::new(disk.queue()), &options).unwrap();
+    assert_eq!(read(&mut volume, 0, 1), [1]);
+    drop(volume);
+    let mut volume = open(&disk);
+    assert_eq!(read(&mut volume, 0, 1), [1]);
+}
+
 /// Generation of the newest superblock, and where its copies are.
 fn newest(disk: &SimDisk) -> (u64, [u64; 2]) {
     let size = disk.limits(0).unwrap().size;

@@ -6,6 +6,7 @@ mod flip;
 mod fuse;
 mod image;
 mod jobfile;
+mod nbd;
 mod node;
 mod record;
 mod superblock;
@@ -48,7 +49,7 @@ pub trait Target: Sync {
 }
 
 /// All targets.
-pub const ALL: [&dyn Target; 9] = [
+pub const ALL: [&dyn Target; 10] = [
     &superblock::Superblock,
     &record::Record,
     &node::Node,
@@ -58,6 +59,7 @@ pub const ALL: [&dyn Target; 9] = [
     &flip::Flip,
     &jobfile::JobFile,
     &fuse::Fuse,
+    &nbd::Nbd,
 ];
 
 /// The target of a name.

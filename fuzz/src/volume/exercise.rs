@@ -1,6 +1,6 @@
 //! What is done with a changed volume: everything that a user can do with one that was found somewhere.
 //!
-//! It is checked, dumped, opened for reading, and opened for writing (going back to the state before damage, where it does
+//! It is checked, dumped, repaired on the side (`repaired.rs`), opened for reading, and opened for writing (going back to the state before damage, where it does
 //! not open otherwise), written to, closed and opened again. What must hold:
 //!
 //! - Every call returns, and nothing panics.
@@ -17,6 +17,7 @@ use oxblock::{Buf, ErrorKind, OpenOptions, RequestKind, Volume};
 use super::base::{Base, State, clear, options, run, write};
 use super::content::Model;
 use super::places::PlaceKind;
+use super::repaired::repaired;
 use crate::shape::Shape;
 
 /// What may be believed of the data.
@@ -43,6 +44,7 @@ pub fn exercise(base: &Base, disk: &SimDisk, trust: Trust) -> Result<Shape, Stri
     dump(base, disk, &mut shape);
     let exact = base.state == State::Clean && newest_is_whole(base, disk);
     let mut rules = Rules { trust, exact, sound };
+    repaired(base, disk, rules, &mut shape)?;
     match open(disk, true) {
         Ok(mut volume) => {
             shape.text("opens");
@@ -117,12 +119,12 @@ pub fn read_back(base: &Base, disk: &SimDisk) -> Result<Shape, String> {
 
 /// What is demanded of reads.
 #[derive(Debug, Clone, Copy)]
-struct Rules {
-    trust: Trust,
+pub(super) struct Rules {
+    pub trust: Trust,
     /// Of each block only the last version is right.
-    exact: bool,
+    pub exact: bool,
     /// No read may fail.
-    sound: bool,
+    pub sound: bool,
 }
 
 impl Rules {
@@ -138,7 +140,7 @@ impl Rules {
     }
 }
 
-fn open(disk: &SimDisk, read_only: bool) -> oxblock::Result<Volume> {
+pub(super) fn open(disk: &SimDisk, read_only: bool) -> oxblock::Result<Volume> {
     Volume::open_on(Box::new(disk.queue()), &options(read_only))
 }
 
@@ -194,7 +196,7 @@ fn dump(base: &Base, disk: &SimDisk, shape: &mut Shape) {
 }
 
 /// Reads what the map says is there, and what was once written.
-fn read_all(
+pub(super) fn read_all(
     volume: &mut Volume,
     model: &Model,
     rules: Rules,
@@ -323,7 +325,7 @@ fn wear(volume: &mut Volume, model: &mut Model, shape: &mut Shape) -> Result<boo
     Ok(all)
 }
 
-fn name(kind: ErrorKind) -> &'static str {
+pub(super) fn name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Checksum => "checksum",
         ErrorKind::Corrupt => "corrupt",

@@ -5,6 +5,7 @@ mod base;
 mod content;
 mod exercise;
 mod places;
+mod repaired;
 mod script;
 
 pub use base::{Base, State};

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 
-use super::volume::VolumeArgs;
+use super::volume::{VolumeArgs, pass_on_notices};
 use crate::output::{Exit, nanoseconds, note, print, print_json};
 use crate::progress::{Progress, rate};
 use crate::same::{is_same, metadata_of};
@@ -59,9 +59,11 @@ impl Import {
         }
         let mut source = Source::open(&self.source)?;
         let mut volume = self.volume.open(false)?;
+        let said = volume.notices().len();
         let mut progress = Progress::new("import", source.len(), self.quiet);
         let result = import(&mut source, &mut volume, &mut progress);
         let elapsed = progress.finish();
+        pass_on_notices(&volume, said);
         // The volume is closed in good order even when the import failed half-way; the first error is the one to tell.
         let closed = volume.close();
         let imported = result?;

@@ -10,6 +10,7 @@ mod info;
 mod mount;
 mod policy;
 mod run;
+mod serve;
 mod torture;
 mod tune;
 mod volume;
@@ -30,6 +31,7 @@ pub enum Command {
     Check(check::Check),
     Dump(dump::Dump),
     Run(run::Run),
+    Serve(serve::Serve),
     Bench(bench::Bench),
     Tune(tune::Tune),
     Torture(torture::Torture),
@@ -49,6 +51,7 @@ impl Command {
             Self::Check(command) => command.run(),
             Self::Dump(command) => command.run(),
             Self::Run(command) => command.run(),
+            Self::Serve(command) => command.run(),
             Self::Bench(command) => command.run(),
             Self::Tune(command) => command.run(),
             Self::Torture(command) => command.run(),

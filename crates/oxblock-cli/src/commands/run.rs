@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 use self::progress::JobsProgress;
 use self::trace::{EngineReport, Tracing};
-use super::volume::{OpenArgs, single_device};
+use super::volume::{OpenArgs, pass_on_notices, single_device};
 use crate::interrupt;
 use crate::output::{Exit, Usage, note, print};
 use crate::report_file::ReportFile;
@@ -220,6 +220,7 @@ impl Run {
         // The file speaks for the volume, and the command line goes before it.
         let policy = file.policy.unwrap_or_default();
         let mut volume = self.open.open_with(&self.devices, !writes(file), policy)?;
+        let said = volume.notices().len();
         let trace = self.trace.as_deref().zip(trace);
         let wanted = self.stages || trace.is_some();
         let tracing = wanted.then(|| Tracing::start(&mut volume, trace));
@@ -227,6 +228,7 @@ impl Run {
         let result = self.jobs(file, &mut target, stop);
         let damaged = target.volume().info().counters.checksum_errors;
         let engine = tracing.as_ref().map(|tracing| tracing.report(target.volume()));
+        pass_on_notices(target.volume(), said);
         // In good order even when the jobs failed; the first error is the one to tell.
         let closed = target.into_volume().close();
         let traced = tracing.map_or(Ok(()), Tracing::finish);

@@ -36,7 +36,7 @@ const USUAL: Duration = Duration::from_secs(60);
 ///
 /// Makes a scratch volume on FILE, which is overwritten. A process writes stamped blocks to it with requests of every
 /// kind, flushes and durable writes, and is ended by SIGKILL at random moments. After each kill the volume is checked,
-/// opened, read from end to end and compared with what was acknowledged: everything that was flushed must be there, and
+/// opened, read from end to end and compared with what was acknowledged: all of it must be there, flushed or not, and
 /// nothing may be torn or wrong. The exit status is 3 when something is. A file that was made for it is removed again
 /// when all is well. Ctrl-C kills and verifies once more, and reports.
 #[derive(Args)]
@@ -238,7 +238,7 @@ impl Report<'_> {
     fn text(&self) -> String {
         let told = &self.told;
         let outcome = match self.damage {
-            None => "everything that was flushed is there, nothing is torn or wrong",
+            None => "everything acknowledged is there, nothing is torn or wrong",
             Some(_) => "the volume is damaged",
         };
         format!(

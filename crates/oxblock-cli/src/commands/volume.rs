@@ -150,6 +150,13 @@ impl OpenArgs {
     }
 }
 
+/// Passes on what a volume has to say since it had `before` notices.
+pub fn pass_on_notices(volume: &Volume, before: usize) {
+    for notice in volume.notices().iter().skip(before) {
+        note(notice);
+    }
+}
+
 /// A size that the engine can work with: it would take a smaller one for the least without a word.
 fn map_cache(text: &str) -> Result<u64, String> {
     let bytes = size::parse(text)?;

@@ -219,7 +219,7 @@ impl<T: BlockTarget> Export<'_, T> {
         self.report.missing_blocks += blocks;
         if self.report.lost.len() < LISTED {
             progress.say(&format!(
-                "unreadable, zero in the image: blocks {block} to {}: the map node that holds them is damaged",
+                "unreadable, zero in the image: blocks {block} to {}: the map node that holds them is or was damaged",
                 block + blocks - 1
             ));
             self.report.lost.push(Lost { block, blocks });

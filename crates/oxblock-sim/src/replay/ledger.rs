@@ -76,6 +76,11 @@ impl Ledger {
         Ok(())
     }
 
+    /// The caller was killed, and the power was not cut: what was acknowledged had left the engine, and the device keeps it.
+    pub fn killed(&mut self) {
+        self.model.closed(false);
+    }
+
     /// Judges what was read after an opening. With `settled` it is all that there is from now on: what was open stays as
     /// it was found.
     ///
@@ -108,5 +113,27 @@ impl Ledger {
     /// Blocks judged.
     pub fn checked(&self) -> u64 {
         self.model.checked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::BLOCK_LEN;
+
+    #[test]
+    fn a_kill_must_not_lose_what_was_acknowledged_and_a_power_cut_may() {
+        let mut ledger = Ledger::new();
+        let write =
+            Event::Begin { id: 1, zeroes: false, from: 0, to: 4096, atomic: true, fua: false };
+        for event in [write, Event::Acked { id: 1 }, Event::Opened] {
+            ledger.apply(event).unwrap();
+        }
+        let nothing = vec![0; BLOCK_LEN];
+        let seen = || [(0, Seen::Bytes(&nothing[..]))];
+        ledger.judge(&seen(), false).unwrap();
+        ledger.killed();
+        let violation = ledger.judge(&seen(), true).unwrap_err();
+        assert!(violation.contains("must be there"), "{violation}");
     }
 }

@@ -15,7 +15,8 @@ impl Lane {
     /// A record's device write is done.
     pub fn record_written(&mut self, sequence: u64, bufs: Bufs, result: io::Result<()>) {
         if let Err(error) = result {
-            self.latch_io("writing the log", error);
+            self.record_failed(sequence, bufs, error);
+            return;
         }
         let Some(record) = self.log.record_mut(sequence) else {
             unreachable!("record {sequence} is not in the log")

@@ -340,7 +340,7 @@ fn a_watched_descriptor_ends_a_wait(queue: &mut dyn IoQueue) {
             return;
         }
     }
-    // With nothing in flight it waits in real time, other than `wait`.
+    // With nothing in flight it waits, other than `wait`.
     let began = Instant::now();
     queue.wait_watching(Some(Duration::from_millis(20)));
     assert!(began.elapsed() >= Duration::from_millis(15), "it did not wait");

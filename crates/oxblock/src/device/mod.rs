@@ -234,7 +234,7 @@ pub trait IoQueue {
     /// here.
     ///
     /// # Errors
-    /// `Unsupported` where the queue does not do that.
+    /// More descriptors than the queue can watch; `Unsupported` where it can watch none.
     fn watch(&mut self, _fd: Arc<OwnedFd>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

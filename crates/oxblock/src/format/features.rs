@@ -1,6 +1,6 @@
 //! Feature flags, as file systems have them.
 
-use super::layout::{COMPAT_POLICY, KNOWN_COMPAT, KNOWN_INCOMPAT, KNOWN_RO_COMPAT};
+use super::layout::{COMPAT_POLICY, INCOMPAT_LOST, KNOWN_COMPAT, KNOWN_INCOMPAT, KNOWN_RO_COMPAT};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The three sets of a superblock.
@@ -15,13 +15,22 @@ pub struct Features {
 }
 
 impl Features {
-    /// What a new volume has. Features of the set `compat` come when they are first used.
-    pub const CURRENT: Self =
-        Self { compat: 0, ro_compat: KNOWN_RO_COMPAT, incompat: KNOWN_INCOMPAT };
+    /// What a new volume has: nothing. Each feature comes when it is first used.
+    pub const CURRENT: Self = Self { compat: 0, ro_compat: 0, incompat: 0 };
 
     /// The superblock keeps a policy.
     pub fn has_policy(&self) -> bool {
         self.compat & COMPAT_POLICY != 0
+    }
+
+    /// The map may say of blocks that they are lost.
+    pub fn has_lost(&self) -> bool {
+        self.incompat & INCOMPAT_LOST != 0
+    }
+
+    /// Says whether the map may say of blocks that they are lost.
+    pub fn set_lost(&mut self, lost: bool) {
+        self.incompat = self.incompat & !INCOMPAT_LOST | if lost { INCOMPAT_LOST } else { 0 };
     }
 
     /// A feature that this version does not know may have its fields in what is padding to this version.

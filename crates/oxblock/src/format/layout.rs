@@ -25,6 +25,13 @@ pub const DEVICE_ENTRY_SIZE: usize = 256;
 pub const DEVICE_PATH_SIZE: usize = 208;
 /// The most segments that a reserve list names.
 pub const MAX_RESERVE: usize = 1024;
+/// How many places of the reserve list behind the last segment that was opened the next record may open one.
+pub const REPLAY_WINDOW: usize = 64;
+/// What the sequence number leaps by with the checkpoint that follows a replay: more records than any recovery writes, so
+/// that what an interrupted one has left is never the next record of a later one.
+pub const REPLAY_LEAP: u64 = 1 << 20;
+/// What the epoch leaps by when an older state is accepted: more lives than can lie between two superblocks.
+pub const ROLLBACK_LEAP: u64 = 1 << 20;
 /// Append streams that the superblock has room for.
 pub const MAX_STREAMS: usize = 8;
 /// Bytes of a volume label, UTF-8, zero-padded.
@@ -56,6 +63,8 @@ pub const NARROW_POINTER_SIZE: usize = 16;
 pub const WIDE_POINTER_SIZE: usize = 32;
 /// Physical addresses are below this; the bits above are pointer flags.
 pub const ADDRESS_LIMIT: u64 = 1 << 48;
+/// What stands for the address of a block that is lost: pointer flag bit 63, and no address.
+pub const LOST_ADDRESS: u64 = 1 << 63;
 /// Logical blocks are below this.
 pub const BLOCK_LIMIT: u64 = 1 << 48;
 
@@ -64,10 +73,12 @@ pub const COUNTER_LIMIT: u64 = 1 << 62;
 
 /// `compat` bit of a volume that keeps a policy in its superblock.
 pub const COMPAT_POLICY: u64 = 1;
+/// `incompat` bit of a volume whose map may say of blocks that they are lost.
+pub const INCOMPAT_LOST: u64 = 1;
 
 /// `compat`: an older version may read and write the volume.
 pub const KNOWN_COMPAT: u64 = COMPAT_POLICY;
 /// `ro_compat`: an older version may only read it.
 pub const KNOWN_RO_COMPAT: u64 = 0;
 /// `incompat`: an older version must refuse it.
-pub const KNOWN_INCOMPAT: u64 = 0;
+pub const KNOWN_INCOMPAT: u64 = INCOMPAT_LOST;

@@ -4,7 +4,9 @@
 //! lane's log space: `segment * segment_blocks + block within the segment`. Address 0 is always a record header, which
 //! nothing points to, so an all-zero pointer is the null pointer.
 
-use super::layout::{ADDRESS_LIMIT, BLOCK_SIZE, NARROW_POINTER_SIZE, WIDE_POINTER_SIZE};
+use super::layout::{
+    ADDRESS_LIMIT, BLOCK_SIZE, LOST_ADDRESS, NARROW_POINTER_SIZE, WIDE_POINTER_SIZE,
+};
 
 /// Where a block is and what it must hash to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,9 +21,23 @@ impl Pointer {
     /// Points nowhere: the block was never written, or was trimmed.
     pub const NULL: Self = Self { addr: 0, csum: 0 };
 
+    /// The block had content, or may have had, and nobody knows where it is: reads of it fail until it is written or given
+    /// up. Only in leaves of the map, and only with the feature that says so.
+    pub const LOST: Self = Self { addr: LOST_ADDRESS, csum: 0 };
+
     /// True for the null pointer.
     pub fn is_null(&self) -> bool {
         self.addr == 0
+    }
+
+    /// True for the pointer of a lost block.
+    pub fn is_lost(&self) -> bool {
+        *self == Self::LOST
+    }
+
+    /// True when there is a block that it points to.
+    pub fn leads_somewhere(&self) -> bool {
+        !self.is_null() && !self.is_lost()
     }
 }
 
@@ -87,8 +103,8 @@ impl PointerWidth {
         BLOCK_SIZE / self.size()
     }
 
-    /// Reads the pointer at `slot` of a node or of any array of pointers; null beyond the end. Flag bits that this
-    /// version does not know are part of the address here and fail its range check.
+    /// Reads the pointer at `slot` of a node or of any array of pointers; null beyond the end. Flag bits are part of the
+    /// address here, and fail its range check but for [`Pointer::LOST`].
     pub fn get(self, node: &[u8], slot: usize) -> Pointer {
         let at = slot * self.size();
         let word = |from: usize| {
@@ -110,7 +126,8 @@ impl PointerWidth {
     /// When `slot` is beyond the node or the address is out of range: both are faults of the caller that would damage
     /// the media.
     pub fn set(self, node: &mut [u8], slot: usize, pointer: Pointer) {
-        assert!(pointer.addr < ADDRESS_LIMIT, "address {} out of range", pointer.addr);
+        let fits = pointer.addr < ADDRESS_LIMIT || pointer.is_lost();
+        assert!(fits, "address {} out of range", pointer.addr);
         let at = slot * self.size();
         let Some(bytes) = node.get_mut(at..at + self.size()) else {
             unreachable!("pointer slot {slot} beyond its node")
@@ -147,6 +164,8 @@ mod tests {
             width.set(&mut node, last, pointer);
             assert_eq!(width.get(&node, last), pointer);
             assert!(width.get(&node, last - 1).is_null());
+            width.set(&mut node, 3, Pointer::LOST);
+            assert!(width.get(&node, 3).is_lost() && !width.get(&node, 3).leads_somewhere());
             assert_eq!(1 << width.fanout_shift(), width.fanout());
         }
     }

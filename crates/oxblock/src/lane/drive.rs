@@ -114,6 +114,7 @@ impl Lane {
     /// Does everything that can be done without waiting; true when anything was sent or finished.
     fn step(&mut self) -> bool {
         let mut any = self.start_reads();
+        any |= self.go_elsewhere();
         any |= self.retire();
         any |= self.advance_deferred();
         any |= self.gather();

@@ -64,6 +64,11 @@ impl Fetches {
         self.lost.len()
     }
 
+    /// All that was lost has been made anew.
+    pub fn forget_lost(&mut self) {
+        self.lost.clear();
+    }
+
     /// A request has come: nodes that could not be read are worth another try.
     pub fn forgive(&mut self) {
         if !self.lost.is_empty() {
@@ -115,8 +120,12 @@ impl Lane {
     pub fn node_is_good(&self, miss: Miss, page: &[u8]) -> bool {
         let width = self.geometry.width;
         let limit = self.geometry.superblock.log_blocks();
+        let lost = miss.key.level == 0 && self.geometry.superblock.features.has_lost();
         self.geometry.csum.of(miss.key.identity(), page) == miss.pointer.csum
-            && (0..width.fanout()).all(|slot| width.get(page, slot).addr < limit)
+            && (0..width.fanout()).all(|slot| {
+                let pointer = width.get(page, slot);
+                pointer.addr < limit || lost && pointer.is_lost()
+            })
     }
 
     /// Gives up a node after [`TRIES`] reads, of which the device has `failed` some or none.

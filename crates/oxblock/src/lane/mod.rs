@@ -62,6 +62,10 @@ pub(crate) struct Lane {
     /// Why nothing can be written any more.
     pub latched: Option<Error>,
     pub counters: Counters,
+    /// Damaged nodes in the log are somebody's concern who replays it.
+    pub makes_nodes_anew: bool,
+    /// What the user should know, one sentence each.
+    pub notices: Vec<String>,
     /// Jobs sent to workers since the lane was opened.
     pub jobs_sent: u64,
     /// Operations that have ended and are not dealt with yet, the first one last.
@@ -106,6 +110,8 @@ impl Lane {
             claims: VecDeque::new(),
             latched: None,
             counters: Counters::default(),
+            makes_nodes_anew: false,
+            notices: Vec::new(),
             jobs_sent: 0,
             done: Vec::new(),
         }

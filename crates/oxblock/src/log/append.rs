@@ -2,19 +2,21 @@
 //!
 //! A lane has three append streams with one sequence over all of them. Data, relocated data and map nodes die at very
 //! different rates, so each has segments of its own; cleaning then finds segments that are nearly empty instead of
-//! segments in which everything is half alive. A stream takes its next segment from the front of the reserve list, so
-//! the order in which segments are opened is the order of the sequence, which is what recovery relies on.
+//! segments in which everything is half alive. A stream takes its next segment from the front of the reserve list. So
+//! segments are opened in the order of the sequence, except where a record has to go elsewhere (`elsewhere.rs`), and none
+//! is far behind the last one that recovery has opened by then: [`REPLAY_WINDOW`].
 
 use std::collections::VecDeque;
 
 use crate::device::{Action, Buf, Bufs, Op};
 use crate::format::layout::{
-    BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD, SEGMENTS_PER_BLOCK,
+    BLOCK_SIZE, MAX_RECORD_HEADER, MAX_RECORD_PAYLOAD, REPLAY_WINDOW, SEGMENTS_PER_BLOCK,
 };
 use crate::format::pointer::PointerWidth;
 use crate::format::record::{Entry, FLAG_CONTINUES, Header, Kind, encode, header_blocks};
 use crate::format::superblock::Head;
 use crate::lane::{Class, Lane, tag};
+use crate::log::elsewhere::Elsewhere;
 use crate::log::segments::Segments;
 use crate::profile;
 use crate::submit::sums::Summing;
@@ -51,6 +53,8 @@ pub(crate) struct Record {
     pub parts: Vec<Part>,
     /// The device write is done.
     pub written: bool,
+    /// The device write has failed: it goes elsewhere.
+    pub lost: bool,
     /// It was written durably.
     pub durable: bool,
     /// Entries applied so far.
@@ -79,6 +83,16 @@ impl Record {
     }
 }
 
+/// A segment that was opened since the durable checkpoint.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opened {
+    /// The record that did.
+    pub sequence: u64,
+    pub segment: u32,
+    /// That record has gone elsewhere: recovery never opens the segment.
+    pub left: bool,
+}
+
 /// The log's position and what is in flight.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -101,8 +115,10 @@ pub(crate) struct Log {
     pub summing: usize,
     /// Records that are not retired, in order of sequence.
     pub records: VecDeque<Record>,
-    /// Segments opened since the durable checkpoint, with the record that did.
-    pub opened: VecDeque<(u64, u32)>,
+    /// Segments opened since the durable checkpoint, in the order in which that was.
+    pub opened: VecDeque<Opened>,
+    /// What goes elsewhere, because its write has failed.
+    pub elsewhere: Elsewhere,
     /// Blocks appended since the lane was opened.
     pub appended: u64,
     /// `appended` at the sequence number of the last checkpoint.
@@ -130,6 +146,7 @@ impl Log {
             summing: 0,
             records: VecDeque::new(),
             opened: VecDeque::new(),
+            elsewhere: Elsewhere::default(),
             appended: 0,
             appended_at_point: 0,
             spare: Default::default(),
@@ -174,6 +191,12 @@ impl Log {
         if self.spare_payloads.len() < KEEP && payload.join(rest).is_ok() {
             self.spare_payloads.push(payload);
         }
+    }
+
+    /// Segments that were opened behind the last one of which recovery would know by the record that is retired last.
+    pub fn opened_ahead(&self) -> usize {
+        let known = |opened: &&Opened| !opened.left && opened.sequence <= self.retired;
+        self.opened.iter().rev().take_while(|opened| !known(opened)).count()
     }
 
     fn header_buf(&mut self, blocks: usize) -> Buf {
@@ -274,7 +297,9 @@ impl Lane {
             STREAM_RELOCATE => self.checkpoint_segments(),
             _ => self.checkpoint_segments() + 2,
         };
-        self.segments.reserved() > keep
+        // What goes elsewhere must still be within reach of recovery.
+        let near = stream == STREAM_MAP || self.log.opened_ahead() < REPLAY_WINDOW / 2;
+        self.segments.reserved() > keep && near
     }
 
     /// The most map nodes that applying a record dirties.
@@ -297,8 +322,10 @@ impl Lane {
     /// Whether the map's cache has room for what another record dirties. Records are held back here, before they are
     /// written, because retirement must never wait for a checkpoint: the checkpoint waits for it.
     fn map_has_room(&self) -> bool {
-        let limit = self.map.dirty_limit();
-        self.map.stats().dirty + self.log.soiling < limit || self.map.most_nodes() <= limit
+        let (limit, stats) = (self.map.dirty_limit(), self.map.stats());
+        // A checkpoint that is begun anew has more to place than a first one.
+        let more = stats.frozen.saturating_sub(limit);
+        stats.dirty + more + self.log.soiling < limit || self.map.most_nodes() <= limit
     }
 
     /// Makes sure that a record with some payload fits into the stream's open segment; opens the next one if need be
@@ -339,7 +366,7 @@ impl Lane {
             self.segments.seal(old);
         }
         self.log.set_head(stream, Some(id));
-        self.log.opened.push_back((self.log.next, id));
+        self.log.opened.push_back(Opened { sequence: self.log.next, segment: id, left: false });
         Some(id)
     }
 
@@ -379,6 +406,7 @@ impl Lane {
             entries,
             parts,
             written: false,
+            lost: false,
             durable,
             applied: 0,
             at: 0,
@@ -437,14 +465,18 @@ impl Lane {
             "record {sequence} is not as long as its header says"
         );
         let latched = self.latched.is_some();
+        let failed = self.segments.at(segment).failed;
         let Some(record) = self.log.record_mut(sequence) else {
             unreachable!("record {sequence} is not in the log")
         };
         record.entries = entries;
-        if latched {
-            // It was with workers when the lane was latched; nothing is written any more.
+        if latched || failed {
+            // It was with workers when the lane was latched, and nothing is written any more; or when a write before it
+            // failed, and it goes elsewhere with that.
             record.bufs = bufs;
-            record.written = true;
+            record.written = latched;
+            record.lost = !latched;
+            self.log.elsewhere.lost += usize::from(!latched);
             self.log.flying -= usize::from(stream == STREAM_DATA);
             return;
         }

@@ -306,7 +306,8 @@ fn check_accounts(superblock: &Superblock, entries: &[SegmentEntry]) -> Result<(
         return corrupt("the checkpoint has a map and no segment table".into());
     }
     let live: u64 = entries.iter().map(|entry| u64::from(entry.live.get())).sum();
-    if live < point.used_blocks {
+    // Blocks that are lost are in use and live nowhere.
+    if live < point.used_blocks && !superblock.features.has_lost() {
         return corrupt(format!(
             "the segment table counts {live} live blocks, but {} are in use",
             point.used_blocks

@@ -1,9 +1,9 @@
 //! Recovery: every valid record after the checkpoint, in order, up to the first gap.
 //!
-//! The next record is either where one of the streams goes on, or at the start of the next segment of the reserve list;
-//! nowhere else. So recovery reads the tail and nothing but the tail. It applies records with the same code as
-//! retirement. An atomic group is applied as a whole or not at all. What follows the gap is dead: the epoch that begins
-//! now makes sure that it never comes back.
+//! The next record is either where one of the streams goes on, or at the start of a segment of the reserve list that is not
+//! far behind the last one that was opened (`starts.rs`); nowhere else. So recovery reads the tail and little but the tail.
+//! It applies records with the same code as retirement. An atomic group is applied as a whole or not at all. What follows
+//! the gap is dead: the epoch that begins now makes sure that it never comes back.
 //!
 //! A gap is where power was lost. But if a later record says that the missing one was durable when it was written, then
 //! it is not missing because of a power cut: it has been damaged, and going on without it would silently lose what was
@@ -21,8 +21,9 @@ use crate::format::record::{
     Entry, FLAG_CONTINUES, Header, Kind, claimed_blocks, decode, payload_identity,
 };
 use crate::lane::{Lane, TRIES};
-use crate::log::append::STREAMS;
+use crate::log::append::{Opened, STREAMS};
 use crate::log::load::Blocking;
+use crate::log::starts::Starts;
 use crate::map::Miss;
 use crate::profile;
 
@@ -58,15 +59,17 @@ struct Found {
 
 /// Where the streams stand while an atomic group is collected.
 #[derive(Clone)]
-struct Cursor {
+pub(super) struct Cursor {
     heads: [Option<(u32, u32)>; STREAMS as usize],
-    /// Segments taken from the reserve list.
-    taken: usize,
-    sequence: u64,
+    /// Segments of the reserve list that the group has opened, which are not opened yet.
+    pub(super) taken: Vec<u32>,
+    /// Places of the reserve list up to the last one that was opened.
+    pub(super) reach: usize,
+    pub(super) sequence: u64,
 }
 
 /// Windows on the segments of the tail.
-struct Windows {
+pub(super) struct Windows {
     open: HashMap<u32, (u32, Buf)>,
     /// Blocks of one read, where fewer would do. Less after a read that failed: what fails may be in a part that nobody needs.
     usual: u32,
@@ -75,7 +78,7 @@ struct Windows {
 }
 
 impl Windows {
-    fn new(usual: u32, forgiving: bool) -> Self {
+    pub(super) fn new(usual: u32, forgiving: bool) -> Self {
         Self { open: HashMap::new(), usual, forgiving }
     }
 
@@ -122,10 +125,11 @@ impl Lane {
         replayed: &mut Replayed,
     ) -> Result<()> {
         let mut windows = Windows::new(WINDOW, rollback);
+        let mut starts = Starts::new(self.segments.reserve());
         let mut group: Vec<Found> = Vec::new();
         let mut ahead = cursor.clone();
-        while let Some(found) = self.find_next_twice(&ahead, &mut windows)? {
-            ahead.advance(&found);
+        while let Some(found) = self.find_next_twice(&ahead, &mut windows, &mut starts)? {
+            ahead.advance(&found, &starts);
             let complete = found.header.flags & FLAG_CONTINUES == 0;
             group.push(found);
             if complete {
@@ -133,14 +137,15 @@ impl Lane {
                     self.replay_one(found, replayed)?;
                 }
                 // What the group took from the reserve list is opened now.
-                ahead.taken = 0;
+                ahead.taken.clear();
                 *cursor = ahead.clone();
             }
         }
         if !rollback {
             // What is there of an atomic group that is cut short is not missing.
-            self.look_for_damage(&ahead, &mut windows)?;
+            self.look_for_damage(&ahead, &mut windows, &mut starts)?;
         }
+        self.segments.put_off(starts.passed(cursor));
         Ok(())
     }
 
@@ -161,38 +166,58 @@ impl Lane {
         for (head, segment) in heads.iter_mut().zip(self.log.heads) {
             *head = segment.map(|id| (id, self.segments.at(id).written));
         }
-        Cursor { heads, taken: 0, sequence: self.log.retired }
+        Cursor { heads, taken: Vec::new(), reach: 0, sequence: self.log.retired }
     }
 
     /// As [`find_next`](Self::find_next), but before it says that there is none, it reads again: what begins now in the
     /// place of the end of the log can never be taken back, so a bit that flipped on the way must not decide that.
-    fn find_next_twice(&mut self, cursor: &Cursor, windows: &mut Windows) -> Result<Option<Found>> {
+    fn find_next_twice(
+        &mut self,
+        cursor: &Cursor,
+        windows: &mut Windows,
+        starts: &mut Starts,
+    ) -> Result<Option<Found>> {
         let torn = self.counters.torn_records;
-        if let Some(found) = self.find_next(cursor, windows)? {
+        if let Some(found) = self.find_next(cursor, windows, starts)? {
             return Ok(Some(found));
         }
         windows.open.clear();
+        starts.forget();
         // A record that is there in part is met again.
         self.counters.torn_records = torn;
-        self.find_next(cursor, windows)
+        self.find_next(cursor, windows, starts)
     }
 
     /// The record that follows `cursor`, if it is there and whole.
-    fn find_next(&mut self, cursor: &Cursor, windows: &mut Windows) -> Result<Option<Found>> {
-        let places =
+    ///
+    /// A record that was written again elsewhere opens a segment there. Its old place may hold all of it too, but not those
+    /// behind it: so what opens a segment comes first, and of these the last one on the list.
+    fn find_next(
+        &mut self,
+        cursor: &Cursor,
+        windows: &mut Windows,
+        starts: &mut Starts,
+    ) -> Result<Option<Found>> {
+        let (opening, mut unread) = self.opening(cursor, starts);
+        let opening = opening.into_iter().map(|segment| (segment, 0, true));
+        let heads =
             cursor.heads.iter().flatten().map(|(segment, offset)| (*segment, *offset, false));
-        // Segments taken by the group so far are heads of the cursor, not yet opened.
-        let next = self.segments.peek_reserve(cursor.taken).map(|segment| (segment, 0, true));
-        let places: Vec<_> = places.chain(next).collect();
+        let places: Vec<_> = opening.chain(heads).collect();
+        #[cfg(feature = "canary")]
+        let places: Vec<_> = match canary::is(Canary::OldPlaceFirst) {
+            true => places.into_iter().rev().collect(),
+            false => places,
+        };
         for (segment, offset, opens) in places {
             match self.record_at(cursor, segment, offset, opens, windows) {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
-                Err(error) if windows.forgiving && error.kind() == ErrorKind::Io => {}
+                Err(error) if error.kind() == ErrorKind::Io => unread = unread.or(Some(error)),
                 Err(error) => return Err(error),
             }
         }
-        Ok(None)
+        // What is there where it should be cannot be known.
+        unread.filter(|_| !windows.forgiving).map_or(Ok(None), Err)
     }
 
     fn record_at(
@@ -220,7 +245,10 @@ impl Lane {
         }
         let bytes = self.bytes_at(segment, offset, header.blocks(), windows)?;
         let payload = bytes.get(usize::from(header.header_blocks) * BLOCK_SIZE..).unwrap_or(&[]);
+        // A node of the checkpoint itself was durable, and a repair makes it anew: its record changes nothing.
+        let own = header.kind == Kind::Map && header.sequence <= self.point.durable.durable;
         let whole = !header.kind.has_payload()
+            || (own && self.makes_nodes_anew)
             || payload.chunks_exact(BLOCK_SIZE).zip(&entries).all(|(data, entry)| {
                 self.geometry.csum.of(payload_identity(header.kind, entry), data) == entry.csum
             });
@@ -231,7 +259,7 @@ impl Lane {
     }
 
     /// A whole header of this volume at a place.
-    fn header_at(
+    pub(super) fn header_at(
         &mut self,
         segment: u32,
         offset: u32,
@@ -279,7 +307,7 @@ impl Lane {
         if !held {
             let wanted = windows.next(segment);
             let buf = self.read_log(segment, offset, blocks, wanted, &mut windows.usual)?;
-            if windows.open.len() > 8 {
+            if windows.open.len() > 16 {
                 windows.open.clear();
             }
             windows.open.insert(segment, (offset, buf));
@@ -329,10 +357,10 @@ impl Lane {
             if let Some(old) = self.log.head(header.stream) {
                 self.segments.seal(old);
             }
-            let opened = self.segments.replay_open();
-            assert_eq!(opened, Some(segment), "replay opens segments in order");
+            self.segments.replay_open(segment);
             self.log.set_head(header.stream, Some(segment));
-            self.log.opened.push_back((header.sequence, segment));
+            let sequence = header.sequence;
+            self.log.opened.push_back(Opened { sequence, segment, left: false });
         }
         self.segments.adopt_generation(segment, header.generation);
         let blocks = header.blocks();
@@ -421,13 +449,20 @@ impl Lane {
     }
 
     /// Looks behind the gap for a record that proves the missing one was durable.
-    fn look_for_damage(&mut self, cursor: &Cursor, windows: &mut Windows) -> Result<()> {
+    fn look_for_damage(
+        &mut self,
+        cursor: &Cursor,
+        windows: &mut Windows,
+        starts: &mut Starts,
+    ) -> Result<()> {
         let limit = self.segments.blocks();
         let heads =
             cursor.heads.iter().flatten().map(|(segment, offset)| {
                 (*segment, *offset, offset.saturating_add(SEARCH).min(limit))
             });
-        let next = self.segments.peek_reserve(0).map(|segment| (segment, 1, SEARCH.min(limit)));
+        // Where the next segment would be opened, and where one was, by a later record.
+        let next = self.opened_later(cursor, starts).into_iter();
+        let next = next.map(|segment| (segment, 1, SEARCH.min(limit)));
         let wide: Vec<(u32, u32, u32)> = heads.chain(next).collect();
         // Of the reserve list there is one block to see in each segment, not a window.
         let firsts: Vec<(u32, u32, u32)> =
@@ -471,7 +506,8 @@ impl Lane {
         // Where it was looked for: a head that is full has no room for it.
         let heads = cursor.heads.iter().flatten().copied();
         let heads = heads.filter(|(_, offset)| *offset < self.segments.blocks());
-        let next = self.segments.peek_reserve(cursor.taken).map(|segment| (segment, 0));
+        let mut next = self.segments.reserve().filter(|segment| !cursor.taken.contains(segment));
+        let next = next.next().map(|segment| (segment, 0));
         let places: Vec<String> = heads
             .chain(next)
             .map(|(segment, offset)| {
@@ -491,10 +527,11 @@ impl Lane {
 }
 
 impl Cursor {
-    fn advance(&mut self, found: &Found) {
+    fn advance(&mut self, found: &Found, starts: &Starts) {
         let start = match found.opens {
             true => {
-                self.taken += 1;
+                self.taken.push(found.segment);
+                self.reach = self.reach.max(starts.place(found.segment) + 1);
                 0
             }
             false => self

@@ -106,6 +106,35 @@ impl Map {
         }
     }
 
+    /// What was placed at `addr` cannot be read from there: if it is the node as it is now, the next checkpoint writes it.
+    /// It is cached still, since it is settling.
+    pub fn misplaced(&mut self, key: Key, addr: u64) {
+        if let Some(id) = self.find(key)
+            && self.node(id).media == addr
+        {
+            self.mark_dirty(id);
+        }
+    }
+
+    /// Gives up the frozen tree: what has no place yet is dirty again, and what has one is on the device.
+    pub fn unfreeze(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        // What was changed since is dirty already, and its copy is for the checkpoint alone.
+        self.copies.clear();
+        let mut frozen = Vec::with_capacity(pending.len());
+        for key in pending {
+            if let Some(id) = self.find(key)
+                && std::mem::take(&mut self.node_mut(id).frozen)
+            {
+                frozen.push(id);
+            }
+        }
+        for id in frozen {
+            self.mark_dirty(id);
+        }
+        self.settled();
+    }
+
     /// All that was placed is on the device: it may leave the cache.
     pub fn settled(&mut self) {
         for (_, node) in &mut self.nodes {

@@ -15,6 +15,7 @@
 mod cache;
 mod checkpoint;
 mod node;
+mod rebuild;
 mod tree;
 mod trim;
 

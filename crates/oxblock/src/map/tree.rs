@@ -133,10 +133,14 @@ impl Map {
         if !old.is_null() {
             // What the checkpoint counts is not proved before all of the map was walked.
             self.mapped = self.mapped.saturating_sub(1);
+        }
+        if old.leads_somewhere() {
             space.died(old.addr);
         }
         if !pointer.is_null() {
             self.mapped += 1;
+        }
+        if pointer.leads_somewhere() {
             space.born(pointer.addr);
         }
         old

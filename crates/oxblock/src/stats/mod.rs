@@ -61,6 +61,18 @@ pub struct Counters {
     pub cleared_retry: u64,
     /// Records that recovery found in part.
     pub torn_records: u64,
+    /// Device writes of the log or of a superblock that failed.
+    pub failed_writes: u64,
+    /// Records of requests that were written once more in another segment, because a write had failed.
+    pub resent_data: u64,
+    /// The same for records of what cleaning moves.
+    pub resent_relocations: u64,
+    /// The same for records of the map.
+    pub resent_nodes: u64,
+    /// Checkpoints that were given up, and begun anew, because a write of theirs had failed.
+    pub checkpoints_aborted: u64,
+    /// Superblocks of which only one copy could be written.
+    pub single_superblocks: u64,
 }
 
 impl Counters {
@@ -102,6 +114,12 @@ impl Counters {
             ("cleared_partial", self.cleared_partial),
             ("cleared_flush", self.cleared_flush),
             ("cleared_retry", self.cleared_retry),
+            ("failed_writes", self.failed_writes),
+            ("resent_data", self.resent_data),
+            ("resent_relocations", self.resent_relocations),
+            ("resent_nodes", self.resent_nodes),
+            ("checkpoints_aborted", self.checkpoints_aborted),
+            ("single_superblocks", self.single_superblocks),
         ]
     }
 }

@@ -59,7 +59,7 @@ impl Lane {
 
     /// Whether another record should leave now, rather than wait for more requests to join it.
     fn may_gather(&self) -> bool {
-        if self.latched.is_some() || !self.begun() {
+        if self.latched.is_some() || !self.begun() || self.log.elsewhere.holds() {
             return false;
         }
         self.log.flying < self.gather_depth()

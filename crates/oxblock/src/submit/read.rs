@@ -12,7 +12,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::complete::policy::EndFacts;
 use crate::complete::verify::Mismatch;
 use crate::device::{Buf, Bufs};
-use crate::error::{BadBlock, Error, Result};
+use crate::error::{BadBlock, Error, ErrorKind, Result};
 use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
 use crate::format::pointer::Pointer;
 use crate::lane::Lane;
@@ -199,8 +199,8 @@ impl Lane {
         let mut left = pointers;
         while let Some(first) = left.first() {
             let mut len = 1;
-            if first.is_null() {
-                len = left.iter().take_while(|pointer| pointer.is_null()).count();
+            if !first.leads_somewhere() {
+                len = left.iter().take_while(|pointer| *pointer == first).count();
             } else {
                 let limit = usize::try_from(self.placement.bio.blocks).unwrap_or(usize::MAX);
                 let segment = self.segments.of(first.addr);
@@ -214,7 +214,11 @@ impl Lane {
             }
             let (run, rest) = left.split_at(len);
             left = rest;
-            self.add_run(id, run);
+            if first.is_lost() {
+                self.add_lost(id, run.len());
+            } else {
+                self.add_run(id, run);
+            }
         }
     }
 
@@ -253,6 +257,22 @@ impl Lane {
             device,
             offset,
             expected,
+            got: None,
+        }));
+        self.add_run(id, &vec![Pointer::NULL; count]);
+    }
+
+    /// Blocks of which nobody knows what they held: they are zeroed and listed, and the read fails.
+    fn add_lost(&mut self, id: usize, count: usize) {
+        let read = self.reads.get(id);
+        let first = read.at;
+        read.error.get_or_insert_with(|| lost_block(first));
+        let blocks = first..first + count as u64;
+        read.bad.extend(blocks.map(|block| BadBlock {
+            block,
+            device: 0,
+            offset: 0,
+            expected: 0,
             got: None,
         }));
         self.add_run(id, &vec![Pointer::NULL; count]);
@@ -394,4 +414,11 @@ impl Lane {
             ReadOwner::Rmw(id) => self.rmw_read(id, block, &whole, result),
         }
     }
+}
+
+fn lost_block(block: u64) -> Error {
+    let message = format!(
+        "block {block} was lost: its map node was damaged and no record proves its content; write or trim it to use it again"
+    );
+    Error::new(ErrorKind::Corrupt, message)
 }

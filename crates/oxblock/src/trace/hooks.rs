@@ -141,7 +141,8 @@ impl Lane {
     pub fn trace_background(&mut self) {
         let Some((trace, now)) = self.queue.trace() else { return };
         let counters = &self.counters;
-        let running = counters.checkpoints_begun > counters.checkpoints && self.latched.is_none();
+        let ended = counters.checkpoints + counters.checkpoints_aborted;
+        let running = counters.checkpoints_begun > ended && self.latched.is_none();
         let dirty = self.map.stats().frozen as u64 * BLOCK_BYTES;
         let checkpoint = Seen {
             running: running.then_some((counters.checkpoints_begun, dirty)),

@@ -3,10 +3,11 @@
 //! It adds one branch to pushing, submitting and reaping; everything else is the queue's own, reached through `Deref`.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use super::TraceSink;
 use super::tracer::{Numbers, Tracer};
-use crate::device::{Done, IoQueue, Op};
+use crate::device::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
 /// A queue, and the trace of its lane if there is one.
 pub(crate) struct Traced {
@@ -21,6 +22,12 @@ impl Traced {
     /// The queue, without a trace.
     pub fn new(queue: Box<dyn IoQueue + Send>) -> Self {
         Self { queue, trace: None, numbers: Numbers::default() }
+    }
+
+    /// The queue alone; what was traced is over.
+    pub fn into_inner(mut self) -> Box<dyn IoQueue + Send> {
+        self.set_sink(None);
+        std::mem::replace(&mut self.queue, Box::new(Gone))
     }
 
     /// Sets the sink, or takes it away. Spans that are open end for the sink that was there.
@@ -78,6 +85,43 @@ impl Traced {
             done.iter().skip(before).for_each(|done| trace.reaped(done.tag, now));
         }
         count
+    }
+}
+
+/// In place of a queue that was taken away: nobody uses it any more.
+struct Gone;
+
+impl IoQueue for Gone {
+    fn limits(&self) -> &[QueueLimits] {
+        &[]
+    }
+
+    fn push(&mut self, op: Op) {
+        unreachable!("operation {} goes to a queue that is gone", op.tag)
+    }
+
+    fn run(&mut self, _: Job) {
+        unreachable!("a job goes to a queue that is gone")
+    }
+
+    fn submit(&mut self) {}
+
+    fn reap(&mut self, _: &mut Vec<Done>) -> usize {
+        0
+    }
+
+    fn wait(&mut self, _: Option<Duration>) {}
+
+    fn waiter(&self) -> Option<Waiter> {
+        None
+    }
+
+    fn in_flight(&self) -> usize {
+        0
+    }
+
+    fn describe(&self) -> String {
+        "gone".into()
     }
 }
 

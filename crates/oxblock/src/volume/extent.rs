@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::format::layout::BLOCK_BYTES;
+use crate::format::pointer::Pointer;
 use crate::map::{Key, Miss};
 use crate::volume::poll::Volume;
 
@@ -11,7 +12,8 @@ use crate::volume::poll::Volume;
 pub enum ExtentKind {
     /// Blocks that were written.
     Data,
-    /// Nobody can tell: the map node for these blocks is damaged, or cannot be read. Reads of it fail.
+    /// Nobody can tell: the map node for these blocks is damaged or cannot be read, or was when they were lost. Reads of it
+    /// fail.
     Lost,
 }
 
@@ -46,18 +48,20 @@ impl Volume {
         }
     }
 
-    /// The mapped blocks from `block` on, to the end of its leaf at most.
+    /// The mapped blocks from `block` on that are lost, or are not, as it is; to the end of its leaf at most.
     fn run_from(&mut self, block: u64) -> Extent {
         let mut pointers = Vec::new();
         let left = self.lane.geometry.blocks - block;
         // The leaf was just looked at, so it is at hand.
         let found = self.lane.map.get_run(block, left, &mut pointers);
         debug_assert!(found.is_ok(), "a leaf left the cache between two look-ups");
-        let run = pointers.iter().take_while(|pointer| !pointer.is_null()).count().max(1) as u64;
+        let lost = pointers.first().is_some_and(Pointer::is_lost);
+        let same = |pointer: &&Pointer| !pointer.is_null() && pointer.is_lost() == lost;
+        let run = pointers.iter().take_while(same).count().max(1) as u64;
         Extent {
             start: block * BLOCK_BYTES,
             end: (block + run) * BLOCK_BYTES,
-            kind: ExtentKind::Data,
+            kind: if lost { ExtentKind::Lost } else { ExtentKind::Data },
         }
     }
 

@@ -18,7 +18,10 @@ mod policy;
 mod poll;
 mod tasks;
 
-pub use check::{CheckProgress, CheckReport, FINDINGS_KEPT, Finding, FindingKind, check, check_on};
+pub use check::{
+    CheckProgress, CheckReport, FINDINGS_KEPT, Finding, FindingKind, RepairReport, Repaired, check,
+    check_on, repair, repair_on,
+};
 pub use create::{CreateOptions, Created, create, create_on, required_size};
 pub use dump::{Fields, Part, Value, dump, dump_on};
 pub use extent::{Extent, ExtentKind};

@@ -9,7 +9,7 @@ use crate::format::layout::{BLOCK_BYTES, COUNTER_LIMIT};
 use crate::format::pointer::PointerWidth;
 use crate::format::superblock::Superblock;
 use crate::lane::{Geometry, Lane, NUMBER_LIMIT, Placement};
-use crate::log::load::{build_segments, choose_superblock, load_table, read_slots};
+use crate::log::load::{Slot, build_segments, choose_superblock, load_table, read_slots};
 use crate::log::segments::Segments;
 use crate::log::table::Table;
 use crate::map::{MIN_NODES, Map};
@@ -91,6 +91,7 @@ impl Volume {
                 ))
             })
             .collect();
+        notices.extend(one_copy(&slots, &superblock));
         notices.extend(kept(&superblock).1);
         let mut lane = build_lane(queue, superblock, options)?;
         let replayed = lane.replay(options.rollback)?;
@@ -107,11 +108,22 @@ impl Volume {
         if !options.read_only {
             check_counters(&lane)?;
             if replayed.records > 0 || options.rollback {
-                settle(&mut lane)?;
+                settle(&mut lane, options.rollback)?;
             }
         }
         Ok(Self::new(lane, notices, replayed))
     }
+}
+
+/// Says that the newest superblock has one copy where no other is damaged: its second write failed, or was cut short before
+/// it began.
+fn one_copy(slots: &[Slot], newest: &Superblock) -> Option<String> {
+    let generation = newest.checkpoint.generation;
+    let found = slots.iter().filter_map(|slot| slot.found.as_ref().ok()?.as_ref());
+    let copies = found.filter(|found| found.checkpoint.generation == generation).count();
+    (copies == 1).then(|| {
+        format!("superblock {generation} has only one copy; the next checkpoint writes both")
+    })
 }
 
 /// Opens the one device of a volume.
@@ -141,7 +153,7 @@ pub(crate) fn open_device<'a>(
 
 /// Refuses to write what nobody could read, a record or superblock whose counters are beyond their limit, and records
 /// whose numbers operations cannot carry. No volume comes there by being used.
-fn check_counters(lane: &Lane) -> Result<()> {
+pub(crate) fn check_counters(lane: &Lane) -> Result<()> {
     let point = &lane.point.durable;
     let own = [
         ("generation", point.generation, COUNTER_LIMIT),
@@ -164,8 +176,8 @@ fn check_counters(lane: &Lane) -> Result<()> {
 }
 
 /// Makes what was replayed durable under a new epoch before anything else is written.
-fn settle(lane: &mut Lane) -> Result<()> {
-    lane.begin_after_replay();
+fn settle(lane: &mut Lane, rollback: bool) -> Result<()> {
+    lane.begin_after_replay(rollback);
     let mut none = Vec::new();
     while !lane.point.idle() {
         lane.submit();

@@ -19,7 +19,6 @@ use crate::trace::TraceSink;
 /// loses nothing that was flushed; what was acknowledged since may be lost, as with a power cut.
 pub struct Volume {
     pub(crate) lane: Lane,
-    notices: Vec<String>,
     replayed: Replayed,
 }
 
@@ -30,12 +29,13 @@ impl std::fmt::Debug for Volume {
 }
 
 impl Volume {
-    pub(crate) fn new(lane: Lane, notices: Vec<String>, replayed: Replayed) -> Self {
-        Self { lane, notices, replayed }
+    pub(crate) fn new(mut lane: Lane, notices: Vec<String>, replayed: Replayed) -> Self {
+        lane.notices.splice(0..0, notices);
+        Self { lane, replayed }
     }
 
     pub(crate) fn add_notices(&mut self, more: Vec<String>) {
-        self.notices.extend(more);
+        self.lane.notices.extend(more);
     }
 
     /// Bytes, a multiple of 4096.
@@ -53,9 +53,10 @@ impl Volume {
         &self.lane.geometry.superblock.label
     }
 
-    /// What the user should know about how the volume was opened, one sentence each.
+    /// What the user should know, one sentence each: about how the volume was opened, and about writes that have failed since
+    /// and went elsewhere.
     pub fn notices(&self) -> &[String] {
-        &self.notices
+        &self.lane.notices
     }
 
     /// What recovery replayed when the volume was opened.
@@ -89,8 +90,7 @@ impl Volume {
     /// has many puts an epoll descriptor here.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device queue is one that cannot;
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) when there are too many.
+    /// More descriptors than can be watched.
     pub fn watch(&mut self, fd: Arc<OwnedFd>) -> Result<()> {
         let watched = self.lane.queue.watch(fd);
         watched.map_err(|error| Error::io("these devices cannot be waited for with others", error))

@@ -53,6 +53,7 @@ fn judge(device: &Path, ledger: &mut Ledger, rng: &mut Rng) -> Result<Verdict> {
     let replayed = volume.replayed().records;
     let ranges = ranges(ledger, volume.size(), rng);
     let pieces = read(&mut volume, &ranges)?;
+    ledger.killed();
     if let Err(what) = ledger.judge(&seen(&pieces), true) {
         return Ok(Verdict::Damaged(what));
     }

@@ -237,6 +237,10 @@ impl Device {
                     self.media.store_part(sector, &bytes, durability);
                 }
             }
+            Some(Fault::Stored(errno)) => {
+                self.store(offset, bufs, durability);
+                return Err(io::Error::from_raw_os_error(*errno));
+            }
             _ => self.store(offset, bufs, durability),
         }
         Ok(())

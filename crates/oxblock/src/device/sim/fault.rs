@@ -50,6 +50,8 @@ pub enum Fault {
     Fail(i32),
     /// A write or discard ends with this errno after an arbitrary part of its sectors was stored.
     Torn(i32),
+    /// A write that ends with this errno although all of it was stored.
+    Stored(i32),
     /// A write, flush or discard that says done and did nothing.
     Lost,
     /// A write that says done and was stored at another offset in bytes; `None` lets the seed
@@ -142,6 +144,8 @@ pub struct FaultRates {
     pub write_fail: u32,
     /// Writes that end in `EIO` with an arbitrary part stored.
     pub write_torn: u32,
+    /// Writes that end in `EIO` with everything stored.
+    pub write_stored: u32,
     /// Writes that are done but never stored.
     pub write_lost: u32,
     /// Writes that are done but land elsewhere.
@@ -169,6 +173,7 @@ impl FaultRates {
             OpKind::Write => &[
                 (self.write_fail, Fault::Fail(EIO)),
                 (self.write_torn, Fault::Torn(EIO)),
+                (self.write_stored, Fault::Stored(EIO)),
                 (self.write_lost, Fault::Lost),
                 (self.write_misdirected, Fault::Misdirected(None)),
                 (self.write_flip, Fault::BitFlip),

@@ -13,6 +13,8 @@ pub struct Hits {
     pub write_fail: u64,
     /// Writes that failed with a part stored.
     pub write_torn: u64,
+    /// Writes that failed with everything stored.
+    pub write_stored: u64,
     /// Writes that were never stored.
     pub write_lost: u64,
     /// Writes that were stored elsewhere.
@@ -44,6 +46,7 @@ impl Hits {
             (OpKind::Read, Fault::BitFlip) => &mut self.read_flip,
             (OpKind::Write, Fault::Fail(_)) => &mut self.write_fail,
             (OpKind::Write, Fault::Torn(_)) => &mut self.write_torn,
+            (OpKind::Write, Fault::Stored(_)) => &mut self.write_stored,
             (OpKind::Write, Fault::Lost) => &mut self.write_lost,
             (OpKind::Write, Fault::Misdirected(_)) => &mut self.write_misdirected,
             (OpKind::Write, Fault::BitFlip) => &mut self.write_flip,
@@ -63,6 +66,7 @@ impl Hits {
             read_flip: self.read_flip + other.read_flip,
             write_fail: self.write_fail + other.write_fail,
             write_torn: self.write_torn + other.write_torn,
+            write_stored: self.write_stored + other.write_stored,
             write_lost: self.write_lost + other.write_lost,
             write_misdirected: self.write_misdirected + other.write_misdirected,
             write_flip: self.write_flip + other.write_flip,

@@ -38,8 +38,8 @@ impl SimQueue {
         let limits = state.devices.iter().map(|device| device.config.limits()).collect();
         let id = state.open();
         drop(state);
-        let (machine, jobs, watch) = (Arc::clone(machine), BTreeMap::new(), Watch::default());
-        Self { machine, id, limits, jobs, jobs_begun: 0, watch }
+        let (machine, jobs) = (Arc::clone(machine), BTreeMap::new());
+        Self { machine, id, limits, jobs, jobs_begun: 0, watch: Watch::default() }
     }
 }
 
@@ -87,11 +87,11 @@ impl IoQueue for SimQueue {
     }
 
     fn wait_watching(&mut self, timeout: Option<Duration>) {
-        // Real time only passes when there is nothing that simulated time could end.
-        if self.in_flight() > 0 {
-            self.wait(timeout);
-        } else {
+        // Descriptors are real, the devices' time is not: it passes while anything is in flight, and only then.
+        if self.in_flight() == 0 {
             self.watch.wait(&[], timeout);
+        } else {
+            self.wait(timeout);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use super::Stage;
 use crate::device::{Action, Buf, Done, Op};
-use crate::format::layout::{BLOCK_BYTES, MAX_RESERVE};
+use crate::format::layout::{BLOCK_BYTES, MAX_RESERVE, REPLAY_LEAP};
 use crate::format::superblock::{Checkpoint, offsets};
 use crate::lane::{Class, Lane, tag};
+use crate::log::segments::State;
 
 impl Lane {
     /// Everything that the checkpoint points to is durable: now the superblock.
@@ -23,14 +24,32 @@ impl Lane {
             frozen.clean = false;
         }
         assert!(self.log.durable >= frozen.last, "a checkpoint ahead of what is durable");
+        if !self.begun() {
+            // After a replay. An interrupted recovery before this one may have left records of the same epoch.
+            assert_eq!(frozen.sequence, self.log.next - 1, "recovery covers what it has written");
+            frozen.sequence += REPLAY_LEAP;
+            self.log.next = frozen.sequence + 1;
+            self.log.retired = frozen.sequence;
+            self.log.durable = frozen.sequence;
+        }
+        for head in &mut frozen.heads {
+            // Nothing of what follows the checkpoint is in a segment that was left without another record: it may be free.
+            let left = head
+                .as_ref()
+                .map(|head| self.segments.at(head.segment))
+                .is_some_and(|at| at.state != State::Open && at.sealed <= frozen.sequence);
+            if left {
+                *head = None;
+            }
+        }
         // Segments that records after the checkpoint opened, then those that may still be opened, then new ones: the
-        // order in which recovery will meet them.
+        // order in which they were opened, and will be.
         let mut reserve: Vec<u32> = self
             .log
             .opened
             .iter()
-            .filter(|(sequence, _)| *sequence > frozen.sequence)
-            .map(|(_, segment)| *segment)
+            .filter(|opened| opened.sequence > frozen.sequence && !opened.left)
+            .map(|opened| opened.segment)
             .collect();
         reserve.extend(self.segments.reserve());
         let wanted = self.reserve_target().saturating_sub(self.segments.reserved());
@@ -84,23 +103,36 @@ impl Lane {
                 },
             });
         }
-        self.point.stage = Stage::Writing { point, appended, chosen, left: 2 };
+        self.point.stage = Stage::Writing { point, appended, chosen, left: 2, failed: false };
     }
 
-    /// A copy of the superblock is on the media, or not.
+    /// A copy of the superblock is on the media, or not. One is enough: the newest valid copy counts, and the slot that the
+    /// next one overwrites is the other.
     pub fn superblock_written(&mut self, done: Done) {
-        if let Err(error) = done.result {
-            self.latch_io("writing the superblock", error);
-        }
         let stage = std::mem::replace(&mut self.point.stage, Stage::Idle);
-        let Stage::Writing { point, appended, chosen, left } = stage else { return };
+        let Stage::Writing { point, appended, chosen, left, mut failed } = stage else { return };
+        if let Err(error) = done.result {
+            self.counters.failed_writes += 1;
+            if failed {
+                self.latch_io("writing the superblock", error);
+            } else {
+                let (copy, generation) = (done.tag & 1, point.generation);
+                self.notices.push(format!(
+                    "copy {copy} of superblock {generation} could not be written ({error}); the other copy counts, and \
+                     the next checkpoint writes both"
+                ));
+            }
+            failed = true;
+        }
         if left > 1 {
-            self.point.stage = Stage::Writing { point, appended, chosen, left: left - 1 };
+            let left = left - 1;
+            self.point.stage = Stage::Writing { point, appended, chosen, left, failed };
             return;
         }
         if self.latched.is_some() {
             return;
         }
+        self.counters.single_superblocks += u64::from(failed);
         self.point_durable(point, appended, chosen);
     }
 
@@ -113,9 +145,7 @@ impl Lane {
         let Some(appended) = appended else { return };
         self.counters.checkpoints += 1;
         self.log.appended_at_point = appended;
-        while self.log.opened.front().is_some_and(|(opened, _)| *opened <= sequence) {
-            self.log.opened.pop_front();
-        }
+        self.log.opened.retain(|opened| opened.sequence > sequence);
         self.segments.extend_reserve(chosen);
         for segment in self.segments.reap_pending(sequence) {
             let enough = self.segments.warm() >= self.tuning.warm_segments;

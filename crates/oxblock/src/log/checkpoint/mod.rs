@@ -9,8 +9,8 @@
 //!
 //! It covers exactly the records up to the one that was last retired when it froze. Requests go on meanwhile: their
 //! records take numbers among the checkpoint's own, and what they change is copied first where it is frozen. Nothing that
-//! the checkpoint frees, and no segment that it adds to the reserve list, is used before its superblock is durable in
-//! both areas. If a crash comes first, the previous checkpoint still stands, and so does everything that it points to.
+//! the checkpoint frees, and no segment that it adds to the reserve list, is used before its superblock is durable and
+//! both writes of it have ended. If a crash comes first, the previous checkpoint still stands, and so does everything that it points to.
 
 mod commit;
 mod place;
@@ -18,8 +18,12 @@ mod place;
 #[cfg(feature = "canary")]
 use crate::canary::{self, Canary};
 use crate::complete::flush::FlushWaiter;
+use crate::format::layout::ROLLBACK_LEAP;
+use crate::format::pointer::identity;
 use crate::format::superblock::{Checkpoint, Head};
 use crate::lane::Lane;
+use crate::log::append::STREAM_MAP;
+use crate::map::Key;
 
 /// Segments that make a refill of the reserve list worth a checkpoint.
 pub(crate) const REFILL: usize = 4;
@@ -51,7 +55,15 @@ enum Stage {
     Placing(Frozen),
     Settling(Frozen),
     Flushing(Frozen),
-    Writing { point: Checkpoint, appended: Option<u64>, chosen: Vec<u32>, left: u32 },
+    Writing {
+        point: Checkpoint,
+        appended: Option<u64>,
+        chosen: Vec<u32>,
+        /// Copies under way.
+        left: u32,
+        /// One of the copies could not be written.
+        failed: bool,
+    },
 }
 
 /// The checkpoint of a lane: the durable one, and the one under way.
@@ -62,6 +74,8 @@ pub(crate) struct Point {
     stage: Stage,
     /// Asked for, whatever else says.
     wanted: bool,
+    /// The last one was given up.
+    again: bool,
     /// The next one is the last: the volume is being closed.
     closing: bool,
     /// The epoch of this life of the volume is durable, so records may be written.
@@ -71,7 +85,14 @@ pub(crate) struct Point {
 impl Point {
     /// The state after opening at `durable`, of which the epoch belongs to an earlier life.
     pub fn new(durable: Checkpoint) -> Self {
-        Self { durable, stage: Stage::Idle, wanted: false, closing: false, begun: false }
+        Self {
+            durable,
+            stage: Stage::Idle,
+            wanted: false,
+            again: false,
+            closing: false,
+            begun: false,
+        }
     }
 
     /// True when no checkpoint is under way or asked for.
@@ -82,16 +103,17 @@ impl Point {
 
 impl Lane {
     /// True when records may be written: the epoch of this life is durable. Until then only the checkpoint that makes it
-    /// so after a replay writes any, always the same ones: were others among them, a second crash could leave records of
-    /// this epoch behind that the next recovery, which begins the same epoch again, would take for its own.
+    /// so after a replay writes any. A crash can leave them behind, and the next recovery begins the same epoch again: so
+    /// that checkpoint covers its own records and leaps over more numbers than they can have.
     pub fn begun(&self) -> bool {
         self.point.begun && self.log.epoch == self.point.durable.epoch
     }
 
     /// Recovery has replayed a tail: the lane goes on in a new epoch, which the checkpoint that comes next makes durable.
-    /// Until then nothing but that checkpoint may be written, which the caller sees to.
-    pub fn begin_after_replay(&mut self) {
-        self.log.epoch = self.point.durable.epoch + 1;
+    /// Until then nothing but that checkpoint may be written, which the caller sees to. After a `rollback` the lives that are
+    /// given up may have had epochs of their own, whose superblocks are lost.
+    pub fn begin_after_replay(&mut self, rollback: bool) {
+        self.log.epoch = self.point.durable.epoch + if rollback { ROLLBACK_LEAP } else { 1 };
         self.point.begun = true;
         self.point.wanted = true;
     }
@@ -168,14 +190,54 @@ impl Lane {
         }
     }
 
+    /// A block of a map record lies at `addr`, where it may not be: what it holds must be written once more. Its old place
+    /// counts until then as every place does that a node is moved from.
+    pub fn misplaced(&mut self, id: u64, addr: u64) {
+        let Some((table, level, index)) = identity::parse_node(id) else { return };
+        if !table {
+            self.map.misplaced(Key { level, index }, addr);
+            return;
+        }
+        let place =
+            usize::try_from(index).ok().and_then(|index| self.table.level(level).get(index));
+        if place.is_some_and(|pointer| pointer.addr == addr) {
+            // Writing any block of entries rewrites the pointers above it.
+            let shift = self.geometry.width.fanout_shift() * u32::from(level);
+            self.segments.rewrite_table(usize::try_from(index << shift).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Records of the map go elsewhere, and parents hold the addresses that their nodes had: the checkpoint that placed
+    /// them is begun anew. All records that are not lost are written by now, so what they hold may leave the cache.
+    pub fn abort_point(&mut self) {
+        match std::mem::replace(&mut self.point.stage, Stage::Idle) {
+            Stage::Placing(_) | Stage::Settling(_) => {
+                self.map.unfreeze();
+                self.point.wanted = true;
+                self.point.again = true;
+                self.counters.checkpoints_aborted += 1;
+            }
+            // They are of one that was given up before.
+            other => self.point.stage = other,
+        }
+    }
+
     fn abandon_point(&mut self) {
         self.point.stage = Stage::Idle;
         self.point.wanted = false;
     }
 
     fn maybe_begin(&mut self) -> bool {
-        if self.geometry.read_only {
+        if self.geometry.read_only || self.log.elsewhere.holds() {
             return false;
+        }
+        if self.point.again {
+            // Records of the one that was given up come first: then this one can cover all that there is, as the last
+            // one does, and as recovery must.
+            if self.log.records.iter().any(|record| record.stream == STREAM_MAP) {
+                return false;
+            }
+            self.point.again = false;
         }
         if !self.point.begun {
             // The first write of this life: its epoch comes first.
@@ -218,3 +280,6 @@ impl Lane {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

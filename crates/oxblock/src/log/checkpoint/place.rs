@@ -19,6 +19,9 @@ impl Lane {
     pub(super) fn place_some(&mut self, mut frozen: Frozen) -> bool {
         let mut any = false;
         loop {
+            if self.log.elsewhere.holds() {
+                break;
+            }
             let flying = self.log.records.iter().filter(|r| r.stream == STREAM_MAP).count();
             if flying >= MAP_RECORDS {
                 break;
@@ -106,7 +109,7 @@ impl Lane {
 
     /// Puts the changed blocks of the segment table into the log, and the pointers above them.
     fn place_table(&mut self, frozen: &mut Frozen) -> Option<()> {
-        let opened: Vec<u32> = self.log.opened.iter().map(|(_, segment)| *segment).collect();
+        let opened: Vec<u32> = self.log.opened.iter().map(|opened| opened.segment).collect();
         self.segments.soil_frozen(&opened);
         let mut nodes = self.segments.take_frozen_dirty();
         // The table must name every segment that it is itself written into, so it goes into one, as a whole.

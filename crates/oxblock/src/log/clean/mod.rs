@@ -11,6 +11,7 @@
 
 mod pace;
 mod relocate;
+mod rescue;
 mod walk;
 mod window;
 
@@ -113,7 +114,8 @@ impl Lane {
 
     /// Cleans as much as is owed, or can be done now; true when anything was.
     pub fn advance_cleaner(&mut self) -> bool {
-        if self.geometry.read_only || self.latched.is_some() || !self.begun() {
+        let held = self.latched.is_some() || self.log.elsewhere.holds();
+        if self.geometry.read_only || held || !self.begun() {
             return false;
         }
         if self.is_closing() && self.writes.open() == 0 {

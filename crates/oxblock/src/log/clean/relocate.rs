@@ -5,14 +5,14 @@ use smallvec::smallvec;
 use super::walk::Walk;
 use super::{Open, Victim};
 use crate::format::layout::{BLOCK_SIZE, MAX_RECORD_PAYLOAD};
-use crate::format::pointer::identity;
+use crate::format::pointer::{Pointer, identity};
 use crate::format::record::{Entry, Kind};
 use crate::lane::Lane;
 use crate::log::append::{Draft, STREAM_RELOCATE};
 use crate::map::{Key, Miss};
 
 /// What came of one entry of the victim.
-enum Moved {
+pub(super) enum Moved {
     /// It is dealt with.
     Yes,
     /// Something else must come first.
@@ -101,10 +101,19 @@ impl Lane {
             self.give_up(victim.segment);
             return Ok(Moved::Yes);
         }
+        if !self.collect(block, pointer, data) {
+            return Ok(Moved::Later);
+        }
+        self.cleaner.owed -= 1.0;
+        Ok(Moved::Yes)
+    }
+
+    /// Collects a verified block for the next record; false when there is no room for it now.
+    pub(super) fn collect(&mut self, block: u64, from: Pointer, data: &[u8]) -> bool {
         // Each may be in a leaf of its own.
         let full = self.cleaner.entries.len() >= MAX_RECORD_PAYLOAD.min(self.map.record_leaves());
         if full && !self.send_moved() {
-            return Ok(Moved::Later);
+            return false;
         }
         let cleaner = &mut self.cleaner;
         let payload = cleaner.payload.get_or_insert_with(|| self.log.payload_buf());
@@ -112,13 +121,12 @@ impl Lane {
         if let Some(target) = payload.get_mut(at..at + BLOCK_SIZE) {
             target.copy_from_slice(data);
         }
-        cleaner.entries.push(Entry { id: block, csum: pointer.csum, aux: addr });
-        cleaner.owed -= 1.0;
-        Ok(Moved::Yes)
+        cleaner.entries.push(Entry { id: block, csum: from.csum, aux: from.addr });
+        true
     }
 
     /// Has the next checkpoint move a node if it is live.
-    fn mark_node(&mut self, id: u64, addr: u64) -> Result<Moved, Miss> {
+    pub(super) fn mark_node(&mut self, id: u64, addr: u64) -> Result<Moved, Miss> {
         let Some((table, level, index)) = identity::parse_node(id) else { return Ok(Moved::Yes) };
         if table {
             let index = usize::try_from(index).unwrap_or(usize::MAX);

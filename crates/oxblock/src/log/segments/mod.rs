@@ -14,6 +14,7 @@
 //! flight (`pins == 0`).
 
 mod account;
+mod repair;
 
 use std::collections::VecDeque;
 
@@ -61,6 +62,8 @@ pub struct Segment {
     pub state: State,
     /// Holds a live block that cannot be moved.
     pub damaged: bool,
+    /// A write to it has failed since it was opened.
+    pub failed: bool,
 }
 
 impl Segment {
@@ -106,6 +109,7 @@ impl Segments {
                 pins: 0,
                 state: State::Sealed,
                 damaged: entry.flags.get() & FLAG_DAMAGED != 0,
+                failed: false,
             })
             .collect();
         Self {
@@ -250,21 +254,34 @@ impl Segments {
             self.contradicted.get_or_insert(id);
             return None;
         }
-        self.replay_open()
+        self.replay_open(id);
+        Some(id)
     }
 
-    /// Opens the next reserved segment as it was opened before the crash. What the checkpoint itself wrote, after the
-    /// sequence number that it covers, may be live in it already.
-    pub fn replay_open(&mut self) -> Option<u32> {
-        let id = self.reserve.pop_front()?;
+    /// Opens a reserved segment as it was opened before the crash. What the checkpoint itself wrote, after the sequence
+    /// number that it covers, may be live in it already.
+    pub fn replay_open(&mut self, id: u32) {
+        let place = self.reserve.iter().position(|reserved| *reserved == id);
+        assert!(
+            place.is_some_and(|place| self.reserve.remove(place).is_some()),
+            "segment {id} is not on the reserve list"
+        );
         let segment = self.at_mut(id);
         assert_eq!(segment.state, State::Reserved, "segment {id} opened out of turn");
         segment.state = State::Open;
         segment.generation += 1;
         segment.written = 0;
         segment.damaged = false;
+        segment.failed = false;
         self.soil(id);
-        Some(id)
+    }
+
+    /// Puts segments that replay passed over behind all others: a write to them has failed.
+    pub fn put_off(&mut self, passed: &[u32]) {
+        let (last, mut first): (Vec<u32>, Vec<u32>) =
+            self.reserve.iter().partition(|id| passed.contains(id));
+        first.extend(last);
+        self.reserve = first.into();
     }
 
     /// Takes off the reserve list what the checkpoint wrote into and replay did not come to.
@@ -327,6 +344,12 @@ impl Segments {
         self.soil(id);
     }
 
+    /// A write to the segment has failed. It goes on to be read and cleaned; when it is free it is the last to be chosen.
+    /// It does not stay out for good: a fault that has passed would take space from the volume.
+    pub fn set_failed(&mut self, id: u32) {
+        self.at_mut(id).failed = true;
+    }
+
     /// Segments for the reserve list of the running checkpoint, which covers all records up to `sequence`: up to `count`.
     /// They count as reserved, but may be opened only after [`extend_reserve`](Self::extend_reserve). Those that this
     /// very checkpoint frees are as good as free ones, since none is opened before it is durable; they come first, for
@@ -370,7 +393,8 @@ impl Segments {
                 return false;
             }
             let free = segment.frozen_live == 0 && segment.sealed <= sequence && segment.pins == 0;
-            let take = free && taken.len() < count;
+            let last = segment.failed && next == State::Reserved;
+            let take = free && !last && taken.len() < count;
             if take {
                 segment.state = next;
                 taken.push(*id);
@@ -388,8 +412,13 @@ impl Segments {
         segment.state = State::Free;
         segment.written = 0;
         segment.damaged = false;
+        let failed = segment.failed;
         self.soil(id);
-        if discarded { self.cold.push(id) } else { self.warm.push(id) }
+        match discarded {
+            _ if failed => self.cold.insert(0, id),
+            true => self.cold.push(id),
+            false => self.warm.push(id),
+        }
     }
 }
 

@@ -270,3 +270,25 @@ fn what_was_kept_from_a_rollback_is_not_opened() {
     assert_eq!(segments.at(2).state, State::Sealed);
     assert_eq!(segments.open(), Some(1));
 }
+
+#[test]
+fn a_segment_in_which_a_write_failed_is_chosen_when_nothing_else_is_left() {
+    let mut segments = Segments::new(vec![SegmentEntry::default(); 4], SHIFT);
+    segments.set_reserve(&[0, 1]);
+    segments.settle();
+    for (id, sequence) in [(0, 1), (1, 2)] {
+        assert_eq!(segments.open(), Some(id));
+        segments.append(id, 1, sequence);
+    }
+    segments.set_failed(0);
+    segments.seal(0);
+    segments.seal(1);
+    // Not by the checkpoint that frees it; the other one is.
+    assert_eq!(segments.choose_reserve(4, 2), [1, 2, 3]);
+    assert_eq!(segments.reap_pending(2), [0]);
+    segments.release(0, false);
+    assert_eq!(segments.choose_reserve(4, 2), [0]);
+    segments.extend_reserve(vec![1, 2, 0]);
+    segments.put_off(&[1]);
+    assert_eq!(segments.reserve().collect::<Vec<_>>(), [2, 0, 1]);
+}

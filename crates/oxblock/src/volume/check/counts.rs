@@ -8,11 +8,11 @@ use crate::profile;
 impl Check<'_, '_> {
     /// Compares the counts. With lost nodes nobody can tell what lives where, so then only what cannot be is told.
     pub(super) fn counts(&mut self, log_is_sound: bool) {
-        let whole = self.lost == 0;
+        let whole = self.lost.is_empty();
         if !whole {
             self.report.notes.push(format!(
                 "live blocks cannot be counted exactly, since {} map nodes are lost",
-                self.lost
+                self.lost.len()
             ));
         }
         let mut findings = Vec::new();
@@ -53,14 +53,19 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Nothing live may lie behind the end of an open segment: the next record would overwrite it.
-    pub(super) fn ends(&mut self) {
+    /// Blocks of the segment table that lie behind the end of what was written of their segment.
+    pub(super) fn find_beyond(&mut self) {
         for addr in self.lane.table.addresses() {
             let id = self.lane.segments.of(addr);
             if self.lane.segments.offset(addr) >= self.lane.segments.at(id).written {
                 *self.beyond.entry(id).or_default() += 1;
             }
         }
+    }
+
+    /// Nothing live may lie behind the end of an open segment: the next record would overwrite it.
+    pub(super) fn ends(&mut self) {
+        self.find_beyond();
         for (id, found) in std::mem::take(&mut self.beyond) {
             let segment = self.lane.segments.at(id);
             if segment.state != State::Open {

@@ -13,9 +13,11 @@
 //! Memory is bounded whatever the size of the volume: the map's cache, one counter a segment, and a window of blocks to
 //! be read in physical order.
 
+mod chain;
 mod counts;
 mod headers;
 mod reads;
+mod repair;
 mod report;
 mod start;
 mod walk;
@@ -23,12 +25,14 @@ mod walk;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+pub use repair::{RepairReport, Repaired, repair, repair_on};
 pub use report::{CheckReport, FINDINGS_KEPT, Finding, FindingKind};
 
 use crate::device::IoQueue;
 use crate::error::Result;
 use crate::format::layout::BLOCK_BYTES;
 use crate::lane::Lane;
+use crate::map::Miss;
 use crate::volume::open::{OpenOptions, open_device};
 use reads::Reads;
 
@@ -61,19 +65,18 @@ pub fn check_on(
     options: &OpenOptions,
     progress: &mut CheckProgress<'_>,
 ) -> Result<CheckReport> {
+    Ok(run(queue, options, progress)?.0)
+}
+
+/// What a check finds, and the queue, where there was something to go by.
+fn run(
+    queue: Box<dyn IoQueue + Send>,
+    options: &OpenOptions,
+    progress: &mut CheckProgress<'_>,
+) -> Result<(CheckReport, Option<Box<dyn IoQueue + Send>>)> {
     let mut report = CheckReport::default();
-    let Some(start) = start::start(queue, options, &mut report)? else { return Ok(report) };
-    let segments = start.lane.segments.count() as usize;
-    let mut check = Check {
-        lane: start.lane,
-        report,
-        reads: Reads::default(),
-        live: vec![0; segments],
-        mapped: 0,
-        lost: 0,
-        beyond: BTreeMap::new(),
-        progress,
-    };
+    let Some(start) = start::start(queue, options, &mut report)? else { return Ok((report, None)) };
+    let mut check = Check::new(start.lane, report, progress);
     check.walk();
     if start.table_is_sound {
         check.headers();
@@ -82,7 +85,7 @@ pub fn check_on(
     if start.log_is_sound {
         check.ends();
     }
-    Ok(check.report)
+    Ok((check.report, Some(check.lane.queue.into_inner())))
 }
 
 /// A check under way.
@@ -95,13 +98,35 @@ struct Check<'p, 'c> {
     /// Mapped blocks, as the map has them.
     mapped: u64,
     /// Map nodes that are lost, so that the counts cannot be known.
-    lost: u64,
+    lost: Vec<Miss>,
+    /// Mapped blocks of which nobody knows what they held, and the run of them that was met last.
+    gone: u64,
+    gone_run: Option<(u64, u64)>,
+    /// The device failed to read something that a decision could turn on.
+    failed: bool,
     /// Live blocks that lie behind the end of what was written of their segment.
     beyond: BTreeMap<u32, u32>,
     progress: &'p mut CheckProgress<'c>,
 }
 
-impl Check<'_, '_> {
+impl<'p, 'c> Check<'p, 'c> {
+    fn new(lane: Lane, report: CheckReport, progress: &'p mut CheckProgress<'c>) -> Self {
+        let segments = lane.segments.count() as usize;
+        Self {
+            lane,
+            report,
+            reads: Reads::default(),
+            live: vec![0; segments],
+            mapped: 0,
+            lost: Vec::new(),
+            gone: 0,
+            gone_run: None,
+            failed: false,
+            beyond: BTreeMap::new(),
+            progress,
+        }
+    }
+
     /// Counts a live block.
     fn count(&mut self, addr: u64) {
         let segment = self.lane.segments.of(addr);

@@ -26,6 +26,8 @@ pub enum FindingKind {
     UsedCount,
     /// A segment that is referenced although it is free.
     Reference,
+    /// Blocks of which an earlier repair could not tell what they held.
+    Lost,
 }
 
 impl FindingKind {
@@ -42,6 +44,7 @@ impl FindingKind {
             Self::LiveCount => "live count",
             Self::UsedCount => "used count",
             Self::Reference => "segment reference",
+            Self::Lost => "lost data",
         }
     }
 
@@ -154,6 +157,11 @@ impl CheckReport {
         if self.findings.len() < FINDINGS_KEPT {
             self.findings.push(finding);
         }
+    }
+
+    /// True when more is damaged than is listed.
+    pub fn is_cut(&self) -> bool {
+        self.total_findings > self.findings.len() as u64
     }
 
     /// True when nothing is damaged.

@@ -128,7 +128,7 @@ pub(super) fn start(
 }
 
 /// Segments to walk a map with whose table is lost.
-fn blank_segments(superblock: &Superblock, table: &Table) -> Segments {
+pub(super) fn blank_segments(superblock: &Superblock, table: &Table) -> Segments {
     let entries = vec![SegmentEntry::default(); superblock.segments as usize];
     let mut segments = Segments::new(entries, superblock.segment_blocks.trailing_zeros());
     let limit = superblock.log_blocks();
@@ -173,9 +173,15 @@ fn check_slots(
             (SlotState::Stranger, _) => {
                 "the copy contradicts the one in force, which is used".to_owned()
             }
-            (SlotState::Damaged, Err(error)) => format!("{error}; another copy is used"),
-            (SlotState::Damaged, Ok(_)) => {
-                "what is there is no superblock; another copy is used".to_owned()
+            (SlotState::Damaged, found) => {
+                let what = match found {
+                    Err(error) => error.to_string(),
+                    Ok(_) => "what is there is no superblock".to_owned(),
+                };
+                format!(
+                    "{what}; another copy is used, and a repair renews this one (a power cut while it is written leaves \
+                     the same)"
+                )
             }
         };
         report.add(Finding::new(FindingKind::Superblock, meaning).at(slot.offset));

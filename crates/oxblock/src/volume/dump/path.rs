@@ -1,7 +1,7 @@
 //! The path through the map to one block.
 
 use super::out_of_range;
-use super::value::{Fields, Value, fields, hex, pointer};
+use super::value::{Fields, LOST, Value, fields, hex, pointer};
 use crate::device::{Buf, IoQueue};
 use crate::error::Result;
 use crate::format::layout::{BLOCK_BYTES, BLOCK_SIZE};
@@ -59,6 +59,7 @@ pub(super) fn path(
     let data = match (whole, at.is_null()) {
         (false, _) => "cannot be found: a node on the path is damaged".into(),
         (true, true) => Value::None,
+        (true, false) if at.is_lost() => LOST.into(),
         (true, false) => Value::Group(place(&mut media, at, identity::data(block)).0),
     };
     out.push(("data".into(), data));

@@ -66,9 +66,15 @@ pub(super) fn uuid(bytes: [u8; 16]) -> Value {
     Value::Text(Uuid::from_bytes(bytes).to_string())
 }
 
+/// What is shown of a block of which nobody knows what it held.
+pub(super) const LOST: &str = "lost: its map node was damaged and no record proves its content";
+
 pub(super) fn pointer(pointer: Pointer) -> Value {
     if pointer.is_null() {
         return Value::None;
+    }
+    if pointer.is_lost() {
+        return LOST.into();
     }
     Value::Group(fields([("addr", pointer.addr.into()), ("csum", hex(pointer.csum))]))
 }

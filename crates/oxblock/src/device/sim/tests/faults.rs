@@ -209,7 +209,13 @@ fn misuse_is_refused() {
 fn each_fault_that_hits_is_counted_by_its_kind() {
     let disk = disk(1);
     let mut queue = disk.queue();
-    for fault in [Fault::Fail(EIO), Fault::Torn(EIO), Fault::Lost, Fault::Misdirected(None)] {
+    for fault in [
+        Fault::Fail(EIO),
+        Fault::Torn(EIO),
+        Fault::Stored(EIO),
+        Fault::Lost,
+        Fault::Misdirected(None),
+    ] {
         disk.add_fault(rule(OpKind::Write, fault));
         run(&mut queue, write(1, 0, 1, 8192));
     }
@@ -229,6 +235,7 @@ fn each_fault_that_hits_is_counted_by_its_kind() {
     let expected = Hits {
         write_fail: 1,
         write_torn: 1,
+        write_stored: 1,
         write_lost: 1,
         write_misdirected: 1,
         read_fail: 1,

@@ -1,0 +1,425 @@
+//! `oxblock serve`, by clients that nobody here wrote, and under kill -9.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+#[path = "../../oxblock-nbd/tests/common/client.rs"]
+mod client;
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use client::Client;
+use common::{Ran, arg, command, content, oxblock};
+use oxblock_nbd_proto::Style;
+use oxblock_nbd_proto::wire::command::{FLUSH, READ, TRIM, WRITE, WRITE_ZEROES};
+use tempfile::TempDir;
+
+const SIZE: u64 = 64 << 20;
+
+/// A volume that is served.
+struct Served {
+    folder: TempDir,
+    child: Child,
+}
+
+impl Served {
+    /// A new volume.
+    fn new(more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let device = folder.path().join("d.ox");
+        oxblock(["create", arg(&device), "--size", "64M"]).ended(0);
+        let child = start(folder.path(), more);
+        Self { folder, child }
+    }
+
+    fn uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.socket().display())
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("s")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(UnixStream::connect(self.socket()).unwrap(), Style::Structured)
+    }
+
+    /// Ends it as a supervisor does, and checks the volume.
+    fn end(mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        assert!(!self.socket().exists());
+        oxblock(["check", arg(&self.path("d.ox"))]).ended(0);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // Not there any more when all went well.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Starts a server on `d.ox` in `folder` and waits until it listens.
+fn start(folder: &Path, more: &[&str]) -> Child {
+    let (device, socket) = (folder.join("d.ox"), folder.join("s"));
+    let mut child = command(["serve", arg(&device), "--listen"])
+        .arg(format!("unix:{}", socket.display()))
+        .args(more)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.contains(&format!("socket={}", socket.display())), "{line}");
+    // Nothing more is said there.
+    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    child
+}
+
+/// Runs another program; `None`, and a word about it, when it is not installed.
+fn other(program: &str, args: &[&str]) -> Option<Ran> {
+    let mut command = Command::new(program);
+    // The system's own first: what a program of the distribution runs is of the distribution too.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.args(args).env("PATH", format!("/usr/bin:/bin:{path}"));
+    let output = match command.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(_) => {
+            println!("skipped: {program} is not installed");
+            return None;
+        }
+    };
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(Ran { code: output.status.code().unwrap_or(-1), stdout: output.stdout, stderr })
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = folder.path().join("d.ox");
+    let device = arg(&device);
+    let listen = format!("unix:{}", folder.path().join("s").display());
+    let ran = oxblock(["serve", device, "--listen", &listen]).ended(1);
+    assert!(ran.stderr.contains("d.ox"), "{}", ran.stderr);
+    oxblock(["create", device, "--size", "16M"]).ended(0);
+    let ran = oxblock(["serve", device, "--listen", "tcp:0.0.0.0:0"]).ended(2);
+    assert!(ran.stderr.contains("--allow-plaintext"), "{}", ran.stderr);
+    let nowhere = format!("unix:{}", folder.path().join("no/s").display());
+    let ran = oxblock(["serve", device, "--listen", &nowhere]).ended(1);
+    assert!(ran.stderr.contains("listen on"), "{}", ran.stderr);
+    // A file that is no socket stays what it is.
+    let file = folder.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    oxblock(["serve", device, "--listen", &format!("unix:{}", file.display())]).ended(1);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[test]
+fn two_servers_do_not_share_a_socket_or_a_volume() {
+    let served = Served::new(&[]);
+    let other = served.path("other.ox");
+    oxblock(["create", arg(&other), "--size", "16M"]).ended(0);
+    let listen = format!("unix:{}", served.socket().display());
+    let ran = oxblock(["serve", arg(&other), "--listen", &listen]).ended(1);
+    assert!(ran.stderr.contains("another server listens there"), "{}", ran.stderr);
+    let elsewhere = format!("unix:{}", served.path("t").display());
+    oxblock(["serve", arg(&served.path("d.ox")), "--listen", &elsewhere]).ended(1);
+    served.client().write(0, b"still served");
+    served.end();
+}
+
+#[test]
+fn supervisors_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid_file = folder.path().join("pid");
+    // Its standard output is a pipe, which serves for this as well.
+    let served =
+        Served::new(&["--pid-file", arg(&pid_file), "--ready-fd", "1", "--listen", "tcp:0"]);
+    let mut waited = 0;
+    while !pid_file.exists() && waited < 500 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        waited += 1;
+    }
+    let text = std::fs::read_to_string(&pid_file).unwrap();
+    assert_eq!(text.trim().parse(), Ok(served.child.id()));
+    served.end();
+    assert!(!pid_file.exists());
+}
+
+#[test]
+fn nbdinfo_tells_what_is_offered() {
+    let served = Served::new(&["--read-only"]);
+    let Some(ran) = other("nbdinfo", &["--json", &served.uri()]) else { return };
+    let json: serde_json::Value = serde_json::from_slice(&ran.ended(0).stdout).unwrap();
+    let export = &json["exports"][0];
+    for (name, value) in [
+        ("export-size", SIZE.into()),
+        ("is_read_only", true.into()),
+        ("can_multi_conn", true.into()),
+        ("can_df", true.into()),
+        ("can_flush", true.into()),
+        ("can_trim", false.into()),
+        ("block_size_minimum", 1.into()),
+        ("block_size_preferred", 4096.into()),
+        ("block_size_maximum", (32 << 20).into()),
+        ("contexts", serde_json::json!(["base:allocation"])),
+    ] {
+        assert_eq!(export[name], value, "{name}");
+    }
+    assert_eq!(json["structured"], true);
+    served.end();
+}
+
+#[test]
+fn nbdcopy_both_ways() {
+    let served = Served::new(&[]);
+    let (image, back) = (served.path("image"), served.path("back"));
+    let bytes = content(1, usize::try_from(SIZE).unwrap());
+    std::fs::write(&image, &bytes).unwrap();
+    let many = ["--connections=4", "--requests=32"];
+    let there = [many[0], many[1], arg(&image), &served.uri()];
+    let Some(ran) = other("nbdcopy", &there) else { return };
+    ran.ended(0);
+    let again = other("nbdcopy", &[many[0], many[1], &served.uri(), arg(&back)]).unwrap();
+    again.ended(0);
+    assert!(std::fs::read(&back).unwrap() == bytes);
+    // The holes are known as such.
+    let map = other("nbdinfo", &["--map", &served.uri()]).unwrap().ended(0).text();
+    assert!(map.contains("hole,zero") && map.contains("data"), "{map}");
+    served.end();
+}
+
+#[test]
+fn qemu_copies_compares_and_maps() {
+    let served = Served::new(&[]);
+    let (image, uri) = (served.path("image"), served.uri());
+    std::fs::write(&image, content(2, usize::try_from(SIZE).unwrap())).unwrap();
+    let convert = ["convert", "-n", "-f", "raw", "-O", "raw", arg(&image), &uri];
+    let Some(ran) = other("qemu-img", &convert) else { return };
+    ran.ended(0);
+    let compare = ["compare", "-f", "raw", "-F", "raw", arg(&image), &uri];
+    other("qemu-img", &compare).unwrap().ended(0);
+    let map = other("qemu-img", &["map", "-f", "raw", "--output=json", &uri]).unwrap().ended(0);
+    let map: serde_json::Value = serde_json::from_slice(&map.stdout).unwrap();
+    let total: u64 =
+        map.as_array().unwrap().iter().map(|part| part["length"].as_u64().unwrap()).sum();
+    assert_eq!(total, SIZE);
+    served.end();
+}
+
+#[test]
+fn qemu_io_at_any_alignment() {
+    let served = Served::new(&[]);
+    let mut args = vec!["-f", "raw"];
+    for line in [
+        "write -P 7 100 5000",
+        "read -P 7 100 5000",
+        "write -f -P 9 4096 1M",
+        "write -z 8192 4k",
+        "read -P 0 8192 4k",
+        "write -z -u 200k 100k",
+        "read -P 0 200k 100k",
+        "discard 512k 256k",
+        "read -P 0 512k 256k",
+        "read -P 9 768k 256k",
+        "flush",
+    ] {
+        args.extend(["-c", line]);
+    }
+    let uri = served.uri();
+    args.push(&uri);
+    let Some(ran) = other("qemu-io", &args) else { return };
+    let text = ran.ended(0).text();
+    assert!(!text.contains("failed"), "{text}");
+    served.end();
+}
+
+#[test]
+fn fio_verifies_what_it_wrote() {
+    let served = Served::new(&[]);
+    if other("fio", &["--enghelp"]).is_none_or(|ran| !ran.text().contains("nbd")) {
+        return println!("skipped: fio with its nbd engine is not installed");
+    }
+    let uri = format!("--uri={}", served.uri());
+    let args = [
+        "--name=v",
+        "--ioengine=nbd",
+        &uri,
+        "--size=32m",
+        "--rw=randwrite",
+        "--bsrange=512-64k",
+        "--bs_unaligned=1",
+        "--iodepth=16",
+        "--fsync=64",
+        "--verify=crc32c",
+        "--verify_state_save=0",
+        "--verify_fatal=1",
+    ];
+    let ran = other("fio", &args).unwrap();
+    assert!(ran.code == 0 && !ran.text().contains("verify:"), "{}{}", ran.text(), ran.stderr);
+    served.end();
+}
+
+/// What `nbdsh` runs: points of the protocol, by a client that checks what it gets.
+const SCRIPT: &str = r#"
+import errno
+def fails(call, number):
+    try:
+        call()
+    except nbd.Error as error:
+        assert error.errnum == number, (error, number)
+    else:
+        assert False, number
+h.set_strict_mode(0)
+size = h.get_size()
+assert h.get_protocol() == "newstyle-fixed" and h.get_structured_replies_negotiated()
+assert h.can_df() and h.can_multi_conn() and h.can_fast_zero() and h.can_cache()
+assert h.can_meta_context("base:allocation")
+h.pwrite(b"a" * 5000, 3000, nbd.CMD_FLAG_FUA)
+chunks = []
+def got(data, offset, kind, error):
+    chunks.append((bytes(data), offset, kind))
+assert h.pread_structured(9000, 0, got, nbd.CMD_FLAG_DF) == b"\0" * 3000 + b"a" * 5000 + b"\0" * 1000
+assert len(chunks) == 1
+h.zero(4096, 4096, nbd.CMD_FLAG_NO_HOLE | nbd.CMD_FLAG_FAST_ZERO)
+assert h.pread(1192, 3000) == b"a" * 1096 + b"\0" * 96
+h.trim(size, 0, nbd.CMD_FLAG_FUA)
+assert h.pread(10000, 0) == b"\0" * 10000
+h.pwrite(b"b" * 4096, 8192)
+extents = []
+h.block_status(size, 0, lambda name, offset, entries, error: extents.extend(entries))
+assert extents == [8192, 3, 4096, 0, size - 12288, 3], extents
+h.cache(4096, 8192)
+h.flush()
+fails(lambda: h.pread(1, size), errno.EINVAL)
+fails(lambda: h.pwrite(b"c", size), errno.ENOSPC)
+fails(lambda: h.zero(2, size - 1), errno.ENOSPC)
+fails(lambda: h.trim(2, size - 1), errno.EINVAL)
+fails(lambda: h.zero(100, 1, nbd.CMD_FLAG_FAST_ZERO), errno.ENOTSUP)
+fails(lambda: h.pread(33 << 20, 0), errno.EINVAL)
+fails(lambda: h.flush(1 << 10), errno.EINVAL)
+print("all as it should be")
+"#;
+
+#[test]
+fn nbdsh_point_by_point() {
+    let served = Served::new(&[]);
+    let uri = served.uri();
+    let connect = format!("h.add_meta_context('base:allocation'); h.connect_uri('{uri}')");
+    let Some(ran) = other("nbdsh", &["-c", &connect, "-c", SCRIPT]) else { return };
+    if ran.stderr.contains("No module named") {
+        return println!("skipped: nbdsh has no library for this Python");
+    }
+    assert!(ran.text().contains("all as it should be"), "{}", ran.stderr);
+    served.end();
+}
+
+#[test]
+fn the_same_requests_get_the_same_answers_from_nbdkit() {
+    let served = Served::new(&[]);
+    let socket = served.path("nbdkit");
+    let size = SIZE.to_string();
+    let args = ["-f", "-U", arg(&socket), "memory", &size];
+    let Ok(mut child) = Command::new("nbdkit").args(args).stderr(Stdio::null()).spawn() else {
+        return println!("skipped: nbdkit is not installed");
+    };
+    let connect = || UnixStream::connect(&socket).ok();
+    let stream = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        connect()
+    });
+    let mut theirs = Client::connect(stream.unwrap(), Style::Structured);
+    let mut ours = served.client();
+    let seed = 21;
+    let mut random = common::Random(seed);
+    for step in 0..3000 {
+        // Around the beginning and around the end, where requests overlap and go beyond it.
+        let near = if random.below(2) == 0 { 0 } else { SIZE - 200_000 };
+        let (offset, len) = (near + random.below(200_000), 1 + random.below(60_000));
+        // A trim is a hint: of blocks that are covered in part each may do as it likes.
+        let whole = (offset / 4096 * 4096, len.next_multiple_of(4096));
+        let data = random.bytes(usize::try_from(len).unwrap());
+        let fua = u16::from(random.below(4) == 0);
+        let (command, flags, (offset, len), payload): (u16, u16, _, &[u8]) = match random.below(9) {
+            0 | 1 => (READ, 0, (offset, len), &[]),
+            2 => (READ, 4, (offset, len), &[]),
+            3 | 4 => (WRITE, fua, (offset, len), &data),
+            5 => (WRITE_ZEROES, fua | 2, (offset, len), &[]),
+            6 => (TRIM, fua, whole, &[]),
+            7 => (FLUSH, 0, (0, 0), &[]),
+            // Flags that no command has, and commands that do not exist.
+            _ if random.below(2) == 0 => (READ, 0x400, (offset, len), &[]),
+            _ => (77, 0, (offset, len), &[]),
+        };
+        let mut answers = [&mut theirs, &mut ours].map(|client| {
+            let reply = client.ask(command, flags, offset, len, payload);
+            let data: Vec<u8> = reply.data.into_iter().flat_map(|(_, data)| data).collect();
+            (reply.error, data)
+        });
+        let [theirs, ours] = &mut answers;
+        assert!(
+            theirs == ours,
+            "seed {seed} step {step}: {command} {flags} {offset} {len}: {:?} and {:?}",
+            theirs.0,
+            ours.0
+        );
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    served.end();
+}
+
+#[test]
+fn nothing_flushed_is_lost_by_kill_9() {
+    let mut served = Served::new(&[]);
+    let blocks = 2000;
+    let mut expected = vec![0u64; blocks];
+    let mut random = common::Random(5);
+    let stamp = |number: u64| [number.to_le_bytes(); 512].concat();
+    let mut number = 0;
+    for _ in 0..6 {
+        let mut client = served.client();
+        for block in 0..blocks as u64 {
+            let found = client.read(block * 4096, 4096);
+            let found = u64::from_le_bytes(found[..8].try_into().unwrap());
+            let place = usize::try_from(block).unwrap();
+            assert!(
+                found >= expected[place],
+                "block {block}: {found} is older than what was flushed"
+            );
+            expected[place] = found;
+        }
+        for _ in 0..random.below(8) + 1 {
+            let mut written = Vec::new();
+            for _ in 0..100 {
+                number += 1;
+                let block = random.below(blocks as u64);
+                client.write(block * 4096, &stamp(number));
+                written.push((usize::try_from(block).unwrap(), number));
+            }
+            assert_eq!(client.error(FLUSH, 0, 0, 0, &[]), None);
+            written.into_iter().for_each(|(block, number)| expected[block] = number);
+        }
+        // Some that nobody waits for, in the middle of which it ends.
+        for _ in 0..50 {
+            number += 1;
+            let block = random.below(blocks as u64);
+            client.send(WRITE, 0, block * 4096, 4096, &stamp(number));
+        }
+        served.child.kill().unwrap();
+        served.child.wait().unwrap();
+        // The socket that it has left behind is in nobody's way.
+        served.child = start(served.folder.path(), &[]);
+    }
+    served.end();
+}

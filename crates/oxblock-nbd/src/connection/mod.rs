@@ -1,0 +1,218 @@
+//! One client: what comes from it, what goes to it, and how much of it may be under way.
+//!
+//! Invariants: while payload is being received into a buffer, the input holds nothing. What is started is counted until it
+//! is answered, so a connection is not forgotten before the engine is done with its requests.
+
+mod input;
+mod output;
+mod payload;
+mod requests;
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use oxblock_nbd_proto::{Handshake, Session, Terms};
+
+use self::input::Input;
+pub(crate) use self::input::{INPUT, Spares};
+pub(crate) use self::output::Output;
+use self::payload::Payload;
+use crate::buffers::Buffers;
+use crate::events::{Events, Ready, Source};
+use crate::listener::Stream;
+
+/// The most bytes of payload that one connection holds when it may begin another request: in buffers being received, in the
+/// engine, and in replies that wait. With the request that goes beyond it: 96 MiB.
+const HELD_MOST: u64 = 64 << 20;
+/// The most requests of one connection in the engine.
+const JOBS_MOST: u32 = 1024;
+/// The most bytes of replies, without their payload, that wait when another request may begin.
+const PLAIN_MOST: usize = 256 << 10;
+
+/// Payload from which it is worth a call to have it received into its buffer rather than copied.
+const LARGE: u64 = 32 << 10;
+
+/// Where a connection stands.
+#[derive(Debug)]
+enum Phase {
+    Handshake(Handshake),
+    Transmission(Session, Terms),
+}
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: Option<Stream>,
+    phase: Phase,
+    input: Input,
+    payload: Option<Payload>,
+    pub output: Output,
+    /// Requests in the engine, and the bytes that they hold.
+    jobs: u32,
+    held: u64,
+    /// Nothing more is received.
+    ended: bool,
+    /// The last payload was a large one, and so is the next one probably.
+    large: bool,
+    interest: Ready,
+    since: Instant,
+    /// It is on the list of those that something has happened to.
+    pub touched: bool,
+}
+
+impl Connection {
+    /// A new one, which is greeted.
+    pub fn new(stream: Stream) -> Self {
+        let mut output = Output::default();
+        let mut handshake = None;
+        output.write(|out| handshake = Some(Handshake::greet(out)));
+        let handshake = handshake.unwrap_or_else(|| Handshake::greet(&mut Vec::new()));
+        Self {
+            stream: Some(stream),
+            phase: Phase::Handshake(handshake),
+            input: Input::default(),
+            payload: None,
+            output,
+            jobs: 0,
+            held: 0,
+            ended: false,
+            large: false,
+            interest: Ready { receive: true, ..Ready::default() },
+            since: Instant::now(),
+            touched: false,
+        }
+    }
+
+    /// Puts it among those that are watched.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn watch(&self, key: usize, events: &Events) -> io::Result<()> {
+        match &self.stream {
+            Some(stream) => events.add(stream.as_fd(), Source::Connection(key), self.interest),
+            None => Ok(()),
+        }
+    }
+
+    /// When it began, if it is still in the handshake.
+    pub fn shaking_since(&self) -> Option<Instant> {
+        matches!(self.phase, Phase::Handshake(_)).then_some(self.since)
+    }
+
+    /// True when another request may begin.
+    fn has_room(&self) -> bool {
+        self.jobs < JOBS_MOST
+            && self.held + self.output.held() < HELD_MOST
+            && self.output.plain() < PLAIN_MOST
+    }
+
+    /// Receives once. The end of what a client sends is no error; what it has asked for is still done.
+    pub fn receive(&mut self, spares: &mut Spares) {
+        let most = self.look_ahead();
+        let Some(stream) = &mut self.stream else { return };
+        if self.ended {
+            return;
+        }
+        let straight = match &mut self.payload {
+            Some(payload) => payload.room(),
+            None => &mut [],
+        };
+        let first = straight.len();
+        let room = self.input.room(most, spares);
+        if first == 0 && room.is_empty() {
+            // All of it waits for other requests to be over; to receive nothing would look like the end.
+            return;
+        }
+        let mut parts = [IoSliceMut::new(straight), IoSliceMut::new(room)];
+        match stream.receive(&mut parts) {
+            Ok(0) => self.ended = true,
+            Ok(count) => {
+                if let Some(payload) = &mut self.payload {
+                    payload.filled(count.min(first));
+                }
+                self.input.filled(count.saturating_sub(first));
+            }
+            Err(error) if is_passing(&error) => {}
+            Err(_) => self.lose(),
+        }
+    }
+
+    /// How much is received ahead of what is understood. Behind a large payload only a header: the next payload then goes
+    /// into its buffer too.
+    fn look_ahead(&self) -> usize {
+        match &self.phase {
+            Phase::Transmission(session, _) if self.large => session.style.request_bytes(),
+            _ => INPUT,
+        }
+    }
+
+    /// Sends what can be sent, and gives memory back that is not needed.
+    pub fn send(&mut self, buffers: &mut Buffers, spares: &mut Spares) {
+        if let Some(stream) = &mut self.stream
+            && self.output.send(stream, buffers).is_err()
+        {
+            self.lose();
+        }
+        self.input.rest(spares);
+    }
+
+    /// A request of it is over.
+    pub fn job_done(&mut self, held: u64) {
+        self.jobs -= 1;
+        self.held -= held;
+    }
+
+    /// Nothing more is received; what has been asked for is done and answered.
+    pub fn end(&mut self) {
+        self.ended = true;
+        self.input.clear();
+        self.payload = None;
+    }
+
+    /// The client is gone.
+    pub fn lose(&mut self) {
+        self.end();
+        // Closing it takes it off the list of those that are watched.
+        self.stream = None;
+        self.output.close();
+    }
+
+    /// From now on requests are refused.
+    pub fn shut_down(&mut self) {
+        if let Phase::Transmission(_, terms) = &mut self.phase {
+            terms.shutdown = true;
+        }
+    }
+
+    /// True when nothing of it is under way.
+    pub fn is_idle(&self) -> bool {
+        self.jobs == 0 && self.output.is_empty()
+    }
+
+    /// True when it can be forgotten.
+    pub fn is_over(&self) -> bool {
+        self.ended && self.is_idle()
+    }
+
+    /// Tells what it is interested in now.
+    pub fn update_interest(&mut self, key: usize, events: &Events) {
+        let interest = Ready {
+            receive: !self.ended && self.has_room() && self.input.data().len() < INPUT,
+            send: !self.output.is_empty(),
+            gone: false,
+        };
+        let Some(stream) = &self.stream else { return };
+        if interest != self.interest {
+            if events.change(stream.as_fd(), Source::Connection(key), interest).is_err() {
+                return self.lose();
+            }
+            self.interest = interest;
+        }
+    }
+}
+
+/// Errors after which the connection is as good as before.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,31 @@
+//! The NBD server: one thread, in which the event loop is the engine's.
+//!
+//! ```text
+//! sockets ─► receive ─► requests, judged ─► volume ─► completions ─► replies ─► send
+//!                          (buffers go from hand to hand, nobody copies a large one)
+//! ```
+//!
+//! A request is received, started, completed and answered in the same thread, so nobody is woken in between. Payload is
+//! received into the buffer that the engine writes from, and what was read is sent from the buffer that it was read into.
+//!
+//! - **Fair**: in one round each connection is received from once, however much it sends.
+//! - **Bounded**: what a connection holds, from the first byte of a request's payload to the last byte of its reply, has a
+//!   limit (`connection/budget.rs`). Beyond it nothing is received from that connection. A client that does not read its
+//!   replies stops itself, and nobody else.
+//! - **In order**: a flush covers what was acknowledged on any connection, as all share one volume.
+#![forbid(unsafe_code)]
+
+mod address;
+mod buffers;
+mod connection;
+mod engine;
+mod events;
+mod job;
+mod listener;
+mod read_reply;
+mod server;
+mod spin;
+mod status;
+
+pub use address::Address;
+pub use server::{Server, ServerOptions};

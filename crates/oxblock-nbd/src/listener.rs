@@ -1,0 +1,131 @@
+//! Listening sockets, and the streams that come from them.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::address::Address;
+
+/// A socket that clients connect to. Dropping it removes what it has made in the file system.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Unix { socket: UnixListener, path: PathBuf },
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens, without blocking ever. A socket in the file system on which nobody listens is replaced.
+    pub fn bind(address: &Address) -> io::Result<Self> {
+        let listener = match address {
+            Address::Unix(path) => {
+                remove_stale(path)?;
+                Self::Unix { socket: UnixListener::bind(path)?, path: path.clone() }
+            }
+            Address::Tcp(host, port) => Self::Tcp(TcpListener::bind((host.as_str(), *port))?),
+        };
+        match &listener {
+            Self::Unix { socket, .. } => socket.set_nonblocking(true)?,
+            Self::Tcp(socket) => socket.set_nonblocking(true)?,
+        }
+        Ok(listener)
+    }
+
+    /// Where it listens: the port that was found where any was asked for.
+    pub fn address(&self, asked: &Address) -> Address {
+        match (self, asked) {
+            (Self::Tcp(socket), Address::Tcp(host, port)) => {
+                let port = socket.local_addr().map_or(*port, |address| address.port());
+                Address::Tcp(host.clone(), port)
+            }
+            _ => asked.clone(),
+        }
+    }
+
+    /// The next client; `WouldBlock` when there is none.
+    pub fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Unix { socket, .. } => {
+                let (stream, _) = socket.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok(Stream::Unix(stream))
+            }
+            Self::Tcp(socket) => {
+                let (stream, _) = socket.accept()?;
+                stream.set_nonblocking(true)?;
+                // Replies are gathered here; the system must not wait for more.
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix { path, .. } = self {
+            // Whoever starts next removes it otherwise.
+            std::fs::remove_file(path).ok();
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix { socket, .. } => socket.as_fd(),
+            Self::Tcp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// Removes a socket that a server which ended badly has left behind. Nothing else is ever removed.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The connection to one client.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    /// Fills `parts` in order with what has come; 0 when the client has closed its side.
+    pub fn receive(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read_vectored(parts),
+            Self::Tcp(stream) => stream.read_vectored(parts),
+        }
+    }
+
+    /// Sends `parts` in order, as far as they go.
+    pub fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write_vectored(parts),
+            Self::Tcp(stream) => stream.write_vectored(parts),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A server in a thread on a simulated disk.
+#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests, and each file uses its own part"
+)]
+
+pub mod client;
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use oxblock::device::sim::{SimConfig, SimDisk};
+use oxblock::volume::{create_on, required_size};
+use oxblock::{CreateOptions, OpenOptions, Volume};
+use oxblock_nbd::{Address, Server, ServerOptions};
+use oxblock_nbd_proto::Style;
+
+pub use client::Client;
+
+/// Bytes of the volumes here.
+pub const SIZE: u64 = 64 << 20;
+
+/// A server, and how to stop it.
+pub struct Serving {
+    pub disk: SimDisk,
+    pub path: PathBuf,
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<Volume>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Serving {
+    /// Serves a new volume.
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// The same with options.
+    pub fn with(change: impl FnOnce(&mut ServerOptions)) -> Self {
+        let disk = SimDisk::single(SimConfig::new(required_size(SIZE).unwrap(), 7));
+        let options = CreateOptions { size: Some(SIZE), ..CreateOptions::default() };
+        create_on(&mut disk.queue(), &options, "sim").unwrap();
+        Self::on(disk, change)
+    }
+
+    /// Serves the volume on `disk`.
+    pub fn on(disk: SimDisk, change: impl FnOnce(&mut ServerOptions)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut options =
+            ServerOptions { listen: vec![Address::Unix(path.clone())], ..ServerOptions::default() };
+        change(&mut options);
+        let open = OpenOptions { read_only: options.read_only, ..OpenOptions::default() };
+        let volume = Volume::open_on(Box::new(disk.queue()), &open).unwrap();
+        let (told, stop) = UnixStream::pair().unwrap();
+        let server = Server::new(volume, &options, told.into()).unwrap();
+        let thread = std::thread::spawn(move || server.run());
+        Self { disk, path, stop: Some(stop), thread: Some(thread), _folder: folder }
+    }
+
+    /// A client.
+    pub fn client(&self, style: Style) -> Client {
+        Client::connect(self.raw(), style)
+    }
+
+    /// A connection on which nothing was said yet.
+    pub fn raw(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    /// Tells it to stop.
+    pub fn stop(&mut self) {
+        self.stop.take();
+    }
+
+    /// Waits until it has stopped.
+    pub fn join(&mut self) -> Volume {
+        self.stop();
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if self.thread.is_some() && !std::thread::panicking() {
+            self.join().close().unwrap();
+        }
+    }
+}
+
+/// Pseudo-random numbers (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> =
+            (0..len.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
+        bytes.truncate(len);
+        bytes
+    }
+}
