@@ -102,8 +102,11 @@ impl World {
                     // A node that came damaged three times in a row is given up until the next opening.
                     self.trouble_ends();
                     self.drop_volume();
-                    self.open(false, false).map_err(|error| format!("open again: {error}"))?;
-                    tries = 0;
+                    match self.open(false, false) {
+                        Ok(_) => tries = 0,
+                        Err(_) if self.disk.is_off() => return Ok(None),
+                        Err(error) => return Err(format!("open again: {error}")),
+                    }
                 }
             }
         };
