@@ -12,7 +12,6 @@
 
 mod errno;
 mod mount;
-mod patience;
 mod pool;
 pub mod proto;
 mod seek;

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use oxblock::volume::Patience;
 use oxblock::{Buf, Completion, Error, Request, RequestKind, Result, Volume};
 use rustix::io::Errno;
 use slab::Slab;
 
 use crate::errno;
-use crate::patience::Patience;
 use crate::pool::Pool;
 use crate::proto::{self, Reply, WRITE_HEAD};
 use crate::seek::{Found, Seek};
@@ -33,6 +33,9 @@ const BATCH: usize = 64;
 
 /// The same in bytes: as many as a record holds. With more at once, writes of 1 MiB on a device in memory come to nine tenths.
 const BATCH_BYTES: u64 = 1 << 20;
+
+/// The longest look for messages before a sleep.
+const LOOK: Duration = Duration::from_micros(60);
 
 /// The longest that the volume is waited for before the rest is looked at; a safety net, not a pace.
 const NAP: Duration = Duration::from_millis(100);
@@ -110,7 +113,7 @@ impl Server {
             head: [0; WRITE_HEAD],
             inbox: None,
             done: Vec::new(),
-            patience: Patience::default(),
+            patience: Patience::new(LOOK),
             gone: None,
         })
     }

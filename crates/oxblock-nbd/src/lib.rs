@@ -24,7 +24,6 @@ mod job;
 mod listener;
 mod read_reply;
 mod server;
-mod spin;
 mod status;
 
 pub use address::Address;

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use oxblock::volume::Patience;
 use oxblock::{Error, Result, Volume};
 use oxblock_nbd_proto::Export;
 use slab::Slab;
@@ -13,7 +14,6 @@ use crate::connection::{Connection, Spares};
 use crate::engine::Engine;
 use crate::events::{Events, Ready, Source};
 use crate::listener::Listener;
-use crate::spin::Spin;
 
 /// Clients that one round takes from one listener.
 const ACCEPTS: usize = 16;
@@ -23,6 +23,8 @@ const HANDSHAKE_MOST: Duration = Duration::from_secs(30);
 const DRAIN_MOST: Duration = Duration::from_secs(10);
 /// How long nobody is taken in after the system had no room for one more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// The longest look for news before a sleep.
+const LOOK: Duration = Duration::from_micros(150);
 /// How often time limits are looked at.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -65,7 +67,7 @@ pub struct Server {
     /// Connections that something has happened to in this round.
     touched: Vec<usize>,
     spares: Spares,
-    spin: Spin,
+    patience: Patience,
     stop: OwnedFd,
     /// Until when clients may take their replies, once the server was told to stop.
     draining: Option<Instant>,
@@ -111,7 +113,7 @@ impl Server {
             most: options.connections,
             touched: Vec::new(),
             spares: Spares::default(),
-            spin: Spin::default(),
+            patience: Patience::new(LOOK),
             stop,
             draining: None,
             pause: None,
@@ -233,9 +235,11 @@ impl Server {
 
     /// Looks around for a while, then sleeps until there is news.
     fn pause(&mut self) {
-        let Self { spin, events, engine, .. } = self;
-        if spin.until(|| events.look() || engine.advance()) {
-            return;
+        while self.patience.lasts() {
+            if self.events.look() || self.engine.advance() {
+                self.patience.found();
+                return;
+            }
         }
         let now = Instant::now();
         if self.connections.is_empty() && !self.engine.buffers.is_empty() {

@@ -462,3 +462,17 @@ fn a_file_on_a_full_file_system_ends_the_writes_and_reads_go_on() {
         std::panic::resume_unwind(panic);
     }
 }
+
+#[test]
+fn an_area_that_can_never_be_written_is_told_of_once() {
+    let disk = disk(16 << 20, 4);
+    let mut volume = open(&disk);
+    let first = FaultRule::new(OpKind::Write, Fault::Fail(EIO)).within(0..AREA_BYTES);
+    disk.add_fault(first.forever());
+    for round in 0..300 {
+        write(&mut volume, round % 8 * 256, 256, round as u8);
+    }
+    assert!(volume.counters().single_superblocks > 3, "{:?}", volume.counters());
+    assert_eq!(volume.notices().len(), 1, "{:?}", volume.notices());
+    holds(&mut volume, 299 % 8 * 256, 256, 299_u64 as u8);
+}

@@ -14,6 +14,7 @@ mod handle;
 mod info;
 mod inspect;
 mod open;
+mod patience;
 mod policy;
 mod poll;
 mod tasks;
@@ -28,6 +29,7 @@ pub use extent::{Extent, ExtentKind};
 pub use handle::Handle;
 pub use info::{DeviceInfo, Info, MapInfo, SegmentInfo};
 pub use open::OpenOptions;
+pub use patience::Patience;
 pub use policy::{
     BioRead, Choice, Costs, CrcCode, CsumSpeed, Facts, InForce, Machine, Measured, Origin, Policy,
     Reasons, choose,

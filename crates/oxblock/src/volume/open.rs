@@ -115,8 +115,8 @@ impl Volume {
     }
 }
 
-/// Says that the newest superblock has one copy where no other is damaged: its second write failed, or was cut short before
-/// it began.
+/// Says that the newest superblock has only one copy that is whole: the write of the other failed, was cut short, or what it
+/// wrote was damaged since.
 fn one_copy(slots: &[Slot], newest: &Superblock) -> Option<String> {
     let generation = newest.checkpoint.generation;
     let found = slots.iter().filter_map(|slot| slot.found.as_ref().ok()?.as_ref());

@@ -115,7 +115,8 @@ impl Lane {
             self.counters.failed_writes += 1;
             if failed {
                 self.latch_io("writing the superblock", error);
-            } else {
+            } else if self.counters.single_superblocks == 0 {
+                // Once: an area may fail for good, and a volume may be open for years.
                 let (copy, generation) = (done.tag & 1, point.generation);
                 self.notices.push(format!(
                     "copy {copy} of superblock {generation} could not be written ({error}); the other copy counts, and \
