@@ -6,14 +6,18 @@
 //! `oxblock run` runs the same job on it. Rounds alternate; the medians and their ratio are printed, with the CPU time
 //! that each I/O took. Needs fio.
 
+#[path = "common/options.rs"]
+mod options;
+
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use options::Options;
 use serde_json::Value;
 
 /// The range that every job works on.
@@ -23,13 +27,6 @@ const VOLUME: u64 = 6 << 30;
 
 /// Time for a disk to come to rest after it was filled.
 const SETTLE: Duration = Duration::from_secs(2);
-
-struct Options {
-    dirs: Vec<PathBuf>,
-    rounds: usize,
-    seconds: f64,
-    only: Option<String>,
-}
 
 /// One line of the table.
 struct Cell {
@@ -63,7 +60,7 @@ struct Outcome {
 }
 
 fn main() -> Result<()> {
-    let options = parse()?;
+    let options = Options::parse()?;
     for dir in &options.dirs {
         let file = dir.join("oxblock-compare.bin");
         let result = compare(&file, &options);
@@ -71,25 +68,6 @@ fn main() -> Result<()> {
         result?;
     }
     Ok(())
-}
-
-fn parse() -> Result<Options> {
-    let mut options = Options { dirs: Vec::new(), rounds: 5, seconds: 1.0, only: None };
-    let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
-    while let Some(arg) = args.next() {
-        let value = args.next().with_context(|| format!("{arg} needs a value"))?;
-        match arg.as_str() {
-            "--dir" => options.dirs.push(value.into()),
-            "--rounds" => options.rounds = value.parse()?,
-            "--seconds" => options.seconds = value.parse()?,
-            "--only" => options.only = Some(value),
-            other => bail!("unknown option {other}"),
-        }
-    }
-    if options.dirs.is_empty() {
-        options.dirs = vec!["/dev/shm".into(), std::env::current_dir()?];
-    }
-    Ok(options)
 }
 
 fn compare(file: &Path, options: &Options) -> Result<()> {

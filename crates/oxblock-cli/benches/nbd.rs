@@ -7,23 +7,20 @@
 //! printed, with the CPU time of the server for each request. Needs fio with its nbd engine; a server that is not installed
 //! is left out.
 
+#[path = "common/options.rs"]
+mod options;
+
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use options::Options;
 use serde_json::Value;
 
 /// Bytes of the export.
 const SIZE: u64 = 512 << 20;
-
-struct Options {
-    dirs: Vec<PathBuf>,
-    rounds: usize,
-    seconds: f64,
-    only: Option<String>,
-}
 
 /// One line of the table: name, what fio calls it, size of a request, depth.
 type Cell = (&'static str, &'static str, &'static str, u32);
@@ -64,7 +61,7 @@ impl Drop for Server {
 }
 
 fn main() -> Result<()> {
-    let options = parse()?;
+    let options = Options::parse()?;
     for dir in &options.dirs {
         let folder = dir.join("oxblock-nbd-bench");
         std::fs::create_dir_all(&folder)?;
@@ -73,25 +70,6 @@ fn main() -> Result<()> {
         result?;
     }
     Ok(())
-}
-
-fn parse() -> Result<Options> {
-    let mut options = Options { dirs: Vec::new(), rounds: 5, seconds: 1.0, only: None };
-    let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
-    while let Some(arg) = args.next() {
-        let value = args.next().with_context(|| format!("{arg} needs a value"))?;
-        match arg.as_str() {
-            "--dir" => options.dirs.push(value.into()),
-            "--rounds" => options.rounds = value.parse()?,
-            "--seconds" => options.seconds = value.parse()?,
-            "--only" => options.only = Some(value),
-            other => bail!("unknown option {other}"),
-        }
-    }
-    if options.dirs.is_empty() {
-        options.dirs = vec!["/dev/shm".into(), std::env::current_dir()?];
-    }
-    Ok(options)
 }
 
 fn compare(folder: &Path, options: &Options) -> Result<()> {

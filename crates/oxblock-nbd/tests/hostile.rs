@@ -8,7 +8,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use common::client::hello;
-use common::{Client, Random, Serving};
+use common::{Client, Serving, noise};
+use oxblock::device::sim::Rng;
 use oxblock_nbd_proto::wire::command::{FLUSH, READ, WRITE};
 use oxblock_nbd_proto::{ClientOption, Request, Style};
 
@@ -77,15 +78,15 @@ fn a_session_may_come_byte_by_byte() {
 fn noise_ends_the_session_it_comes_in() {
     let serving = Serving::new();
     let mut other = serving.client(Style::Structured);
-    let mut random = Random(3);
+    let mut random = Rng::new(3);
     let mut option = vec![0, 0, 0, 3];
     option.extend_from_slice(b"IHAVEOPT\0\0\0\x07\xff\xff\xff\xff");
     let wrong_magic = [hello(Style::Structured), vec![0x25, 0x60, 0x95, 0x14]].concat();
     let mut huge = hello(Style::Extended);
     let request = Request { flags: 0x20, command: WRITE, cookie: 1, offset: 0, length: u64::MAX };
     request.encode(Style::Extended, &mut huge);
-    let mut said = vec![option, wrong_magic, huge, vec![0xff; 4], random.bytes(10_000)];
-    said.extend((0..20).map(|_| [hello(Style::Structured), random.bytes(5000)].concat()));
+    let mut said = vec![option, wrong_magic, huge, vec![0xff; 4], noise(&mut random, 10_000)];
+    said.extend((0..20).map(|_| [hello(Style::Structured), noise(&mut random, 5000)].concat()));
     for bytes in said {
         let mut stream = serving.raw();
         // It may hang up before all is said.

@@ -8,8 +8,8 @@
 
 mod common;
 
-use common::{Client, Random, SIZE, Serving};
-use oxblock::device::sim::SimDisk;
+use common::{Client, SIZE, Serving, noise};
+use oxblock::device::sim::{Rng, SimDisk};
 use oxblock_nbd_proto::wire::command::{
     BLOCK_STATUS, CACHE, DISC, FLUSH, READ, TRIM, WRITE, WRITE_ZEROES,
 };
@@ -27,7 +27,7 @@ fn content_is_what_was_written_in_every_style() {
     let serving = Serving::new();
     let mut clients = STYLES.map(|style| serving.client(style));
     let seed = 0x5eed;
-    let mut random = Random(seed);
+    let mut random = Rng::new(seed);
     let area = 3 << 20;
     let mut model = vec![0u8; area];
     for step in 0..600 {
@@ -39,7 +39,7 @@ fn content_is_what_was_written_in_every_style() {
         let flags = if random.below(8) == 0 { FUA } else { 0 };
         match random.below(7) {
             0 | 1 => {
-                let data = random.bytes(to - from);
+                let data = noise(&mut random, to - from);
                 assert_eq!(client.error(WRITE, flags, offset, len, &data), None);
                 model[from..to].copy_from_slice(&data);
             }
@@ -106,7 +106,7 @@ fn the_longest_payload_and_one_byte_more() {
     for style in STYLES {
         let mut client = serving.client(style);
         let most = 32 << 20;
-        let data = Random(9).bytes(most);
+        let data = noise(&mut Rng::new(9), most);
         client.write(4097, &data);
         assert!(client.read(4097, most as u64) == data);
         assert_eq!(client.error(READ, 0, 0, most as u64 + 1, &[]), Some(Errno::Invalid));

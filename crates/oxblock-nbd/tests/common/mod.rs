@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxblock::device::sim::{SimConfig, SimDisk};
+use oxblock::device::sim::{Rng, SimConfig, SimDisk};
 use oxblock::volume::{create_on, required_size};
 use oxblock::{CreateOptions, OpenOptions, Volume};
 use oxblock_nbd::{Address, Server, ServerOptions};
@@ -96,26 +96,9 @@ impl Drop for Serving {
     }
 }
 
-/// Pseudo-random numbers (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        let mut bytes: Vec<u8> =
-            (0..len.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
-        bytes.truncate(len);
-        bytes
-    }
+/// `len` bytes of noise.
+pub fn noise(rng: &mut Rng, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    rng.fill(&mut bytes);
+    bytes
 }
