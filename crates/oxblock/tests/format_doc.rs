@@ -145,6 +145,7 @@ fn every_constant_is_documented_with_its_value() {
         ("BLOCK_LIMIT", layout::BLOCK_LIMIT.to_string()),
         ("COUNTER_LIMIT", layout::COUNTER_LIMIT.to_string()),
         ("COMPAT_POLICY", layout::COMPAT_POLICY.to_string()),
+        ("COMPAT_REFUSED", layout::COMPAT_REFUSED.to_string()),
         ("INCOMPAT_LOST", layout::INCOMPAT_LOST.to_string()),
         ("KNOWN_COMPAT", layout::KNOWN_COMPAT.to_string()),
         ("KNOWN_RO_COMPAT", layout::KNOWN_RO_COMPAT.to_string()),

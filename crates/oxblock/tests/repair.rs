@@ -449,6 +449,43 @@ fn nothing_is_given_up_because_the_device_fails_a_read() {
 }
 
 #[test]
+fn nothing_is_given_up_because_the_device_fails_a_few_reads() {
+    for failures in 1..10 {
+        let world = with_a_lost_trim(20);
+        let at = place(world.nodes()[0].2);
+        let fault = FaultRule::new(OpKind::Read, Fault::Fail(EIO)).within(at..at + BLOCK_BYTES);
+        world.disk.add_fault(fault.times(failures));
+        let report = world.repair();
+        assert!(report.repaired.is_empty(), "{failures}: {report:?}");
+        world.disk.clear_faults();
+        is_whole(&world);
+    }
+}
+
+#[test]
+fn a_write_that_was_refused_proves_nothing() {
+    let world = with_a_lost_trim(14);
+    let (.., leaf) = world.nodes()[0];
+    world.damage(leaf);
+    let mut volume = world.open();
+    let buf = oxblock::Buf::copy_of(&[9; BLOCK_SIZE]);
+    let refused =
+        run(&mut volume, RequestKind::Write { offset: 20 * BLOCK_BYTES, buf, fua: false });
+    assert_eq!(refused.result.unwrap_err().kind(), ErrorKind::Corrupt);
+    volume.close().unwrap();
+    assert!(world.superblock().features.has_refused());
+    // Without the record that wrote the leaf nothing says that the write came later.
+    let own = world.records().into_iter().map(|(header, _)| header).find(|header| {
+        let payload = header.payload_addr()..header.addr + u64::from(header.blocks());
+        header.kind == Kind::Map && payload.contains(&leaf)
+    });
+    world.damage(own.unwrap().addr);
+    assert!(!world.repair().is_sound());
+    let failing = world.reopened();
+    assert!(failing.contains(&10) && failing.contains(&20), "{failing:?}");
+}
+
+#[test]
 fn a_map_cache_that_is_too_small_is_refused_with_the_size_that_will_do() {
     let mut world = World::new(200 << 20, 21);
     let mut volume = world.open();

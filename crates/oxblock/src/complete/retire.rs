@@ -84,6 +84,7 @@ impl Lane {
             // and takes the entry in, or refuses to open; either will do for a write that has failed.
             let why = self.fetches.why_lost(miss.key);
             self.fail_entry(record, progress.entries, why);
+            self.geometry.superblock.features.set_refused();
             progress.skip(record.kind, miss, &self.map);
         }
     }

@@ -1,6 +1,8 @@
 //! Feature flags, as file systems have them.
 
-use super::layout::{COMPAT_POLICY, INCOMPAT_LOST, KNOWN_COMPAT, KNOWN_INCOMPAT, KNOWN_RO_COMPAT};
+use super::layout::{
+    COMPAT_POLICY, COMPAT_REFUSED, INCOMPAT_LOST, KNOWN_COMPAT, KNOWN_INCOMPAT, KNOWN_RO_COMPAT,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The three sets of a superblock.
@@ -21,6 +23,16 @@ impl Features {
     /// The superblock keeps a policy.
     pub fn has_policy(&self) -> bool {
         self.compat & COMPAT_POLICY != 0
+    }
+
+    /// The log may hold entries that were never applied, since the node that they would change was lost.
+    pub fn has_refused(&self) -> bool {
+        self.compat & COMPAT_REFUSED != 0
+    }
+
+    /// Says that it may.
+    pub fn set_refused(&mut self) {
+        self.compat |= COMPAT_REFUSED;
     }
 
     /// The map may say of blocks that they are lost.

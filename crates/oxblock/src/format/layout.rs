@@ -73,11 +73,13 @@ pub const COUNTER_LIMIT: u64 = 1 << 62;
 
 /// `compat` bit of a volume that keeps a policy in its superblock.
 pub const COMPAT_POLICY: u64 = 1;
+/// `compat` bit of a volume whose log may hold entries that were refused, since the node that they would change was lost.
+pub const COMPAT_REFUSED: u64 = 2;
 /// `incompat` bit of a volume whose map may say of blocks that they are lost.
 pub const INCOMPAT_LOST: u64 = 1;
 
 /// `compat`: an older version may read and write the volume.
-pub const KNOWN_COMPAT: u64 = COMPAT_POLICY;
+pub const KNOWN_COMPAT: u64 = COMPAT_POLICY | COMPAT_REFUSED;
 /// `ro_compat`: an older version may only read it.
 pub const KNOWN_RO_COMPAT: u64 = 0;
 /// `incompat`: an older version must refuse it.

@@ -132,14 +132,17 @@ impl Check<'_, '_> {
 
     /// Brings a node into the cache, or marks it lost.
     pub(super) fn fetch(&mut self, miss: Miss) {
+        let mut unread = false;
         for _ in 0..TRIES {
             let page = self.read_now(miss.pointer.addr, 1);
+            unread |= page.is_none();
             if let Some(page) = page.filter(|page| self.lane.node_is_good(miss, page)) {
                 self.lane.map.begin_fetch(miss);
                 self.lane.map.insert(miss, &page);
                 return;
             }
         }
+        self.failed |= unread;
         // Whichever it is, it is judged once: `lose` reads it again to say what is wrong with it.
         self.lane.fetches.mark_lost(miss.key, Lost::Damaged);
     }
@@ -149,9 +152,12 @@ impl Check<'_, '_> {
         self.count(miss.pointer.addr);
         let page = self.read_now(miss.pointer.addr, 1);
         self.failed |= page.is_none();
+        let recovered = page.as_ref().is_some_and(|page| self.lane.node_is_good(miss, page));
         let got = page.map(|page| self.lane.geometry.csum.of(miss.key.identity(), &page));
         let blocks = self.lane.map.range_of(miss.key);
-        let meaning = if got == Some(miss.pointer.csum) {
+        let meaning = if recovered {
+            "the device failed to read it, and does not any more: check again"
+        } else if got == Some(miss.pointer.csum) {
             "it points outside the volume, so these blocks cannot be found; reads of them fail"
         } else {
             "these blocks cannot be found any more; reads of them fail"

@@ -237,7 +237,8 @@ impl Check<'_, '_> {
         let mut verdicts = Vec::new();
         if work.proof {
             let mut places = std::mem::take(&mut evidence.places);
-            thin_blocks(&mut places, &evidence.kills, &open);
+            let ordered = !self.lane.geometry.superblock.features.has_refused();
+            thin_blocks(&mut places, &evidence.kills, &open, ordered);
             let mut account = self.account(&evidence, &work.owed);
             match prove(&places, &mut account) {
                 Ok(found) => {

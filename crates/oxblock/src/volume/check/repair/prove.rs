@@ -7,7 +7,8 @@
 //! nothing more follows. What is possible in more ways than one then is not known, and nobody guesses.
 //!
 //! A place is not possible when a record that counts shows that it is not: newer data of the block, a newer trim, a
-//! relocation that took it away, a relocation of what was out of date already.
+//! relocation that took it away, a relocation of what was out of date already. That holds as long as every record took
+//! effect. Where the superblock says that some were refused, since a node was lost, all places are possible.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -65,9 +66,18 @@ pub(super) struct Contradiction;
 /// Lost blocks, and the record up to which their node knows what became of them.
 pub(super) type Bounded = (Range<u64>, u64);
 
-/// Drops the places that are out of date, of blocks; `lost` is in order.
-pub(super) fn thin_blocks(places: &mut Vec<Place>, kills: &[Kill], lost: &[Bounded]) {
+/// Drops the places that are out of date, of blocks; `lost` is in order. Only where the log is `ordered`: an entry that was
+/// refused is newer than what it would have replaced, and that is live all the same.
+pub(super) fn thin_blocks(
+    places: &mut Vec<Place>,
+    kills: &[Kill],
+    lost: &[Bounded],
+    ordered: bool,
+) {
     within_bounds(places, lost);
+    if !ordered {
+        return;
+    }
     places.sort_unstable_by_key(|place| (place.item, place.order));
     let mut kept = Vec::new();
     let mut left = places.as_slice();

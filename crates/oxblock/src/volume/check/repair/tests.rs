@@ -15,7 +15,7 @@ fn account(owed: &[i64]) -> Account {
 }
 
 fn thin(mut places: Vec<Place>, kills: &[Kill]) -> Vec<u64> {
-    thin_blocks(&mut places, kills, &[(0..100, u64::MAX)]);
+    thin_blocks(&mut places, kills, &[(0..100, u64::MAX)], true);
     places.iter().map(|place| place.order.0).collect()
 }
 
@@ -85,7 +85,7 @@ fn a_relocation_takes_what_it_moved_and_one_of_old_data_does_nothing() {
 fn what_came_after_the_record_of_the_node_does_not_count() {
     let mut places = vec![place(1, 0, 1, 5, 0), place(1, 0, 2, 9, 0), place(40, 0, 3, 9, 0)];
     let kills = [Kill { from: 0, end: 50, order: (8, 0) }];
-    thin_blocks(&mut places, &kills, &[(0..10, 7), (40..50, 9)]);
+    thin_blocks(&mut places, &kills, &[(0..10, 7), (40..50, 9)], true);
     let left: Vec<(u64, u64)> = places.iter().map(|place| (place.item, place.order.0)).collect();
     assert_eq!(left, [(1, 5), (40, 9)]);
 }
@@ -97,4 +97,12 @@ fn of_a_node_the_newest_content_counts_wherever_it_was_written() {
     thin_nodes(&mut places, &[(0..10, 100)]);
     let left: Vec<u64> = places.iter().map(|place| place.order.0).collect();
     assert_eq!(left, [3, 9]);
+}
+
+#[test]
+fn where_entries_were_refused_newer_ones_take_no_place_away() {
+    let mut places = vec![place(1, 0, 1, 5, 0), place(1, 1, 1, 9, 0)];
+    let kills = [Kill { from: 1, end: 2, order: (7, 0) }];
+    thin_blocks(&mut places, &kills, &[(0..10, 20)], false);
+    assert_eq!(places.len(), 2);
 }
