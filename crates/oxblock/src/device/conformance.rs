@@ -31,6 +31,7 @@ pub(crate) fn suite(make: Make<'_>) {
     a_waiter_wakes_another_thread(&mut *make(4 * MIB));
     a_watched_descriptor_ends_a_wait(&mut *make(4 * MIB));
     operations_end_a_wait_that_watches(&mut *make(32 * MIB));
+    a_wait_that_watches_sleeps_through_a_job(&mut *make(4 * MIB));
     jobs_end_once_and_done(&mut *make(4 * MIB));
     a_waiter_wakes_for_jobs(&mut *make(4 * MIB));
     a_queue_dropped_in_flight_is_harmless(make);
@@ -407,6 +408,29 @@ fn operations_end_a_wait_that_watches(queue: &mut dyn IoQueue) {
             assert!(began.elapsed() < Duration::from_secs(60), "it slept through a completion");
         }
         assert!(done.drain(..).all(|done| done.result.is_ok()));
+    }
+}
+
+fn a_wait_that_watches_sleeps_through_a_job(queue: &mut dyn IoQueue) {
+    let event = Event::new().unwrap();
+    if queue.watch(Arc::clone(event.descriptor())).is_err() {
+        return;
+    }
+    let mut done = Vec::new();
+    for round in 0..4 {
+        // What an operation has left behind must not keep the wait awake.
+        queue.push(write(round, 0, [pattern(round, BLOCK)]));
+        queue.submit();
+        while queue.reap(&mut done) == 0 {
+            queue.wait_watching(Some(Duration::from_secs(20)));
+        }
+        queue.run(sum_job(100, 500_000, true));
+        let mut waits = 0;
+        while queue.reap(&mut done) == 0 {
+            queue.wait_watching(Some(Duration::from_secs(20)));
+            waits += 1;
+        }
+        assert!(waits < 50, "round {round}: {waits} waits for one job");
     }
 }
 

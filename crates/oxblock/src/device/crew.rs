@@ -224,6 +224,9 @@ impl Crew {
     pub(super) fn block(&mut self, block: impl FnOnce()) {
         if self.workers.listen() {
             block();
+            // Whoever signalled may have lost its core before it could say so, and an issuer that never sleeps would keep
+            // it from it.
+            self.event.clear();
         }
         self.workers.unlisten();
     }

@@ -60,6 +60,8 @@ pub(super) struct UringQueue {
     crew: Crew,
     watch: Watch,
     armed: [bool; WATCHES_MAX],
+    /// A poll came back with an error: from then on waits with operations in flight are short sleeps.
+    polls_fail: bool,
     shared: bool,
     // Last: the files outlive the ring.
     targets: Targets,
@@ -82,6 +84,7 @@ impl UringQueue {
             crew: Crew::new(targets.clone())?,
             watch: Watch::default(),
             armed: [false; WATCHES_MAX],
+            polls_fail: false,
             shared: sharing == Sharing::Shared,
             targets,
         })
@@ -235,6 +238,7 @@ impl UringQueue {
             for (key, result) in self.ring.completions() {
                 if let Some(armed) = watched(key).and_then(|index| self.armed.get_mut(index)) {
                     *armed = false;
+                    self.polls_fail |= result < 0;
                     continue;
                 }
                 self.kernel -= 1;
@@ -263,11 +267,14 @@ impl UringQueue {
         if found || !self.ready.is_empty() {
             return;
         }
+        let event = self.crew.event();
+        if self.table.len() == 0 {
+            // The ring may have something to say that is of no operation, and nobody would take note of it.
+            self.crew.block(|| watched.wait(&[&event], timeout));
+            return;
+        }
         match self.ring.descriptor() {
-            Ok(ring) => {
-                let event = self.crew.event();
-                self.crew.block(|| watched.wait(&[&ring, &event], timeout));
-            }
+            Ok(ring) => self.crew.block(|| watched.wait(&[&ring, &event], timeout)),
             // Without a descriptor to spare the caller comes round again.
             Err(_) => std::thread::yield_now(),
         }
@@ -402,7 +409,12 @@ impl IoQueue for UringQueue {
         }
         // What waits for room goes first; then there is some for the polls.
         self.pump(0, None);
-        self.arm();
+        if !self.ready.is_empty() {
+            return;
+        }
+        if !self.polls_fail {
+            self.arm();
+        }
         if !self.is_armed() || !self.pump(1, timeout) {
             // As in `wait`.
             std::thread::sleep(timeout.unwrap_or(Duration::MAX).min(Duration::from_millis(1)));
