@@ -165,6 +165,22 @@ fn supervisors_are_told() {
 }
 
 #[test]
+fn the_pid_file_is_not_written_over_anything_precious() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = folder.path().join("d.ox");
+    oxblock(["create", arg(&device), "--size", "8M"]).ended(0);
+    let listen = format!("unix:{}", folder.path().join("s").display());
+    let ran =
+        oxblock(["serve", arg(&device), "--listen", &listen, "--pid-file", arg(&device)]).ended(1);
+    assert!(ran.stderr.contains("is no place for the process number"), "{}", ran.stderr);
+    oxblock(["check", arg(&device)]).ended(0);
+    let notes = folder.path().join("notes");
+    std::fs::write(&notes, "precious\n").unwrap();
+    oxblock(["serve", arg(&device), "--listen", &listen, "--pid-file", arg(&notes)]).ended(1);
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "precious\n");
+}
+
+#[test]
 fn nbdinfo_tells_what_is_offered() {
     let served = Served::new(&["--read-only"]);
     let Some(ran) = other("nbdinfo", &["--json", &served.uri()]) else { return };

@@ -31,8 +31,8 @@ impl FromStr for Address {
 }
 
 fn tcp(rest: &str) -> Option<Address> {
-    if let Ok(port) = rest.parse() {
-        return Some(Address::Tcp("127.0.0.1".into(), port));
+    if rest.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(Address::Tcp("127.0.0.1".into(), rest.parse().ok()?));
     }
     let (host, port) = if let Some(inside) = rest.strip_prefix('[') {
         // Brackets, as an IPv6 address has colons of its own.
@@ -108,9 +108,18 @@ mod tests {
         assert_eq!(of("tcp:example.org"), tcp("example.org", 10809));
         assert_eq!(of("tcp:[::1]:99"), tcp("::1", 99));
         assert_eq!(of("tcp:[::1]"), tcp("::1", 10809));
-        for text in
-            ["", "unix:", "tcp:", "udp:1", "/run/x", "tcp:[::1", "tcp:a:b", "tcp::1", "tcp:[::1]x"]
-        {
+        for text in [
+            "",
+            "unix:",
+            "tcp:",
+            "udp:1",
+            "/run/x",
+            "tcp:[::1",
+            "tcp:a:b",
+            "tcp::1",
+            "tcp:[::1]x",
+            "tcp:70000",
+        ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

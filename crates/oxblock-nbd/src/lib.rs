@@ -10,7 +10,7 @@
 //!
 //! - **Fair**: in one round each connection is received from once, however much it sends.
 //! - **Bounded**: what a connection holds, from the first byte of a request's payload to the last byte of its reply, has a
-//!   limit (`connection/budget.rs`). Beyond it nothing is received from that connection. A client that does not read its
+//!   limit (`connection/mod.rs`). Beyond it nothing is received from that connection. A client that does not read its
 //!   replies stops itself, and nobody else.
 //! - **In order**: a flush covers what was acknowledged on any connection, as all share one volume.
 #![forbid(unsafe_code)]

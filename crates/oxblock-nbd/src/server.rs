@@ -137,7 +137,8 @@ impl Server {
             if self.draining.is_some() && self.has_drained() {
                 return self.engine.volume;
             }
-            if !busy && !self.engine.has_queued() {
+            self.look_at_limits();
+            if !busy && !self.engine.has_queued() && self.touched.is_empty() {
                 self.pause();
             }
         }
@@ -224,12 +225,17 @@ impl Server {
             let Some(connection) = self.connections.get_mut(key) else { continue };
             connection.touched = false;
             connection.process(key, &mut self.engine);
-            connection.send(&mut self.engine.buffers, &mut self.spares);
+            let again = connection.send(&mut self.engine.buffers, &mut self.spares);
             connection.update_interest(key, &self.events);
-            if connection.is_over() {
+            if connection.is_over() && !again {
                 self.connections.try_remove(key);
+            } else if again {
+                connection.touched = true;
+                self.touched.push(key);
             }
         }
+        // Those of which something is left come in the next round, so that others get their turn.
+        touched.append(&mut self.touched);
         self.touched = touched;
     }
 
@@ -241,17 +247,26 @@ impl Server {
                 return;
             }
         }
-        let now = Instant::now();
         if self.connections.is_empty() && !self.engine.buffers.is_empty() {
             self.engine.buffers.clear();
         }
-        let limits =
-            self.pause.is_some() || self.draining.is_some() || !self.connections.is_empty();
-        if limits && self.tick <= now {
-            self.keep_limits(now);
-        }
-        let timeout = limits.then(|| self.tick.saturating_duration_since(now));
+        let timeout =
+            self.has_limits().then(|| self.tick.saturating_duration_since(Instant::now()));
         self.engine.volume.wait_watching(timeout);
+    }
+
+    fn has_limits(&self) -> bool {
+        self.pause.is_some() || self.draining.is_some() || !self.connections.is_empty()
+    }
+
+    /// In every round: clients that keep the server busy must not keep it from this.
+    fn look_at_limits(&mut self) {
+        if self.has_limits() {
+            let now = Instant::now();
+            if self.tick <= now {
+                self.keep_limits(now);
+            }
+        }
     }
 
     fn keep_limits(&mut self, now: Instant) {
@@ -270,9 +285,10 @@ impl Server {
         self.settle();
         if self.pause.take_if(|until| *until <= now).is_some() {
             let receive = Ready { receive: true, ..Ready::default() };
-            for (place, listener) in self.listeners.iter().enumerate() {
-                // One that cannot be watched now will be tried again with the next pause.
-                self.events.add(listener, Source::Listener(place), receive).ok();
+            let watch =
+                |(place, listener)| self.events.add(listener, Source::Listener(place), receive);
+            if self.listeners.iter().enumerate().try_for_each(watch).is_err() {
+                self.stop_accepting();
             }
         }
     }

@@ -8,13 +8,15 @@
 
 mod common;
 
+use std::io::Write;
+
 use common::{Client, SIZE, Serving, noise};
 use oxblock::device::sim::{Rng, SimDisk};
 use oxblock_nbd_proto::wire::command::{
     BLOCK_STATUS, CACHE, DISC, FLUSH, READ, TRIM, WRITE, WRITE_ZEROES,
 };
 use oxblock_nbd_proto::wire::command_flag::{DF, FAST_ZERO, FUA, NO_HOLE, REQ_ONE};
-use oxblock_nbd_proto::{Errno, Extent, Style};
+use oxblock_nbd_proto::{Errno, Extent, Request, Style};
 
 const STYLES: [Style; 3] = [Style::Simple, Style::Structured, Style::Extended];
 
@@ -192,6 +194,27 @@ fn block_status() {
         let mut client = serving.client(style);
         assert_eq!(client.error(TRIM, 0, 8192, 8192, &[]), None);
         assert_eq!(client.ask(BLOCK_STATUS, 0, 0, SIZE, &[]).extents, [hole(SIZE)]);
+    }
+}
+
+#[test]
+fn requests_that_waited_for_room_in_the_replies_go_on() {
+    let serving = Serving::new();
+    let mut client = serving.client(Style::Structured);
+    for block in 0..64 {
+        client.write(block * 8192, &[1; 4096]);
+    }
+    // Their replies are many times what is kept for one client, and it asks for all of them before it reads the first.
+    // By one call, as a socket takes few small ones.
+    let mut requests = Vec::new();
+    for cookie in 0..1000 {
+        let (command, length) = (BLOCK_STATUS, 64 * 8192);
+        Request { flags: 0, command, cookie, offset: 0, length }
+            .encode(Style::Structured, &mut requests);
+    }
+    client.stream.write_all(&requests).unwrap();
+    for _ in 0..1000 {
+        assert!(client.reply().extents.len() > 60);
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use oxblock::trace::ChromeTrace;
 use oxblock_nbd::{Address, Server, ServerOptions};
@@ -18,7 +18,7 @@ use crate::report_file::ReportFile;
 
 /// Serve a volume to NBD clients: virtual machines, containers, the kernel's nbd driver
 ///
-/// The URI for clients is printed once the server listens. SIGTERM or Ctrl-C ends it in good order: what was begun is
+/// The URI for clients is printed once the server listens. SIGTERM, SIGHUP or Ctrl-C ends it in good order: what was begun is
 /// finished and answered, everything is made durable, the volume is closed. A second one ends it at once.
 #[derive(Args)]
 pub struct Serve {
@@ -58,6 +58,24 @@ pub struct Serve {
 struct PidFile(PathBuf);
 
 impl PidFile {
+    /// Refuses a place where something else is than what a server has left behind that was killed.
+    fn judge(path: &Path) -> Result<()> {
+        let metadata = match std::fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            other => other.with_context(|| path.display().to_string())?,
+        };
+        let number = metadata.is_file()
+            && metadata.len() < 32
+            && std::fs::read(path)
+                .with_context(|| path.display().to_string())?
+                .iter()
+                .all(|byte| byte.is_ascii_digit() || byte.is_ascii_whitespace());
+        if !number {
+            bail!("{} is no place for the process number: something else is there", path.display());
+        }
+        Ok(())
+    }
+
     fn write(path: &Path) -> Result<Self> {
         std::fs::write(path, format!("{}\n", std::process::id()))
             .with_context(|| format!("write {}", path.display()))?;
@@ -111,11 +129,15 @@ impl Serve {
         self.tell_ready()?;
         let volume = server.run();
         let checksum_errors = volume.counters().checksum_errors;
-        volume.close()?;
+        let closed = volume.close();
         drop(pid_file);
-        if let Some(trace) = trace {
-            trace.lock().unwrap_or_else(PoisonError::into_inner).finish()?;
-        }
+        // Written out whatever became of the volume.
+        let finished = match trace {
+            Some(trace) => trace.lock().unwrap_or_else(PoisonError::into_inner).finish(),
+            None => Ok(()),
+        };
+        closed?;
+        finished?;
         if checksum_errors > 0 {
             note(&format!("{checksum_errors} blocks failed verification; run 'oxblock check'"));
             return Ok(Exit::Damage);
@@ -133,6 +155,9 @@ impl Serve {
                 address.uri(&self.export)
             );
             return Err(Usage(text).into());
+        }
+        if let Some(path) = &self.pid_file {
+            PidFile::judge(path)?;
         }
         if self.export.len() > 4096 {
             return Err(Usage("the name of the export has more than 4096 bytes".into()).into());

@@ -140,19 +140,26 @@ impl Connection {
     /// into its buffer too.
     fn look_ahead(&self) -> usize {
         match &self.phase {
-            Phase::Transmission(session, _) if self.large => session.style.request_bytes(),
+            Phase::Transmission(session, _)
+                if self.large && !matches!(self.payload, Some(Payload::Pass { .. })) =>
+            {
+                session.style.request_bytes()
+            }
             _ => INPUT,
         }
     }
 
-    /// Sends what can be sent, and gives memory back that is not needed.
-    pub fn send(&mut self, buffers: &mut Buffers, spares: &mut Spares) {
+    /// Sends what can be sent, and gives memory back that is not needed. True when that has made room for requests that have
+    /// come already: nothing else would tell of them.
+    pub fn send(&mut self, buffers: &mut Buffers, spares: &mut Spares) -> bool {
+        let was_full = !self.has_room();
         if let Some(stream) = &mut self.stream
             && self.output.send(stream, buffers).is_err()
         {
             self.lose();
         }
         self.input.rest(spares);
+        was_full && self.has_room() && !self.input.is_empty()
     }
 
     /// A request of it is over.

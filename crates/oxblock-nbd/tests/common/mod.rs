@@ -73,6 +73,7 @@ impl Serving {
     pub fn raw(&self) -> UnixStream {
         let stream = UnixStream::connect(&self.path).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
         stream
     }
 
