@@ -146,6 +146,7 @@ fn every_constant_is_documented_with_its_value() {
         ("COUNTER_LIMIT", layout::COUNTER_LIMIT.to_string()),
         ("COMPAT_POLICY", layout::COMPAT_POLICY.to_string()),
         ("COMPAT_REFUSED", layout::COMPAT_REFUSED.to_string()),
+        ("COMPAT_PASSED_OVER", layout::COMPAT_PASSED_OVER.to_string()),
         ("INCOMPAT_LOST", layout::INCOMPAT_LOST.to_string()),
         ("KNOWN_COMPAT", layout::KNOWN_COMPAT.to_string()),
         ("KNOWN_RO_COMPAT", layout::KNOWN_RO_COMPAT.to_string()),

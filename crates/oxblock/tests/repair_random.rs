@@ -17,10 +17,10 @@ mod world;
 
 use std::collections::BTreeSet;
 
-use oxblock::RequestKind;
-use oxblock::device::sim::Rng;
+use oxblock::device::sim::{EIO, Fault, Rng};
 use oxblock::format::superblock::offsets;
 use oxblock::volume::FindingKind;
+use oxblock::{ErrorKind, RequestKind};
 
 use run::run;
 use world::World;
@@ -40,12 +40,19 @@ fn history(seed: u64, rng: &mut Rng) -> World {
     let lives = 1 + rng.below(4);
     for life in 0..lives {
         let mut volume = world.open();
+        let mut failed = 0;
         for _ in 0..rng.below(if size > 20 << 20 { 150 } else { 1200 }) {
             let count = if rng.below(8) == 0 { 1 + rng.below(256) } else { 1 + rng.below(4) };
             let block = rng.below(blocks - count.min(blocks - 1));
             match rng.below(40) {
                 0..4 => world.trim(&mut volume, block, count),
                 4 => run(&mut volume, RequestKind::Flush).result.unwrap(),
+                5 if failed < 2 => {
+                    // It goes elsewhere.
+                    failed += 1;
+                    let faults = [Fault::Fail(EIO), Fault::Torn(EIO), Fault::Stored(EIO)];
+                    world.fail_log_write(faults[rng.below(3) as usize].clone(), rng.below(4));
+                }
                 _ => world.write(&mut volume, block, count),
             }
         }
@@ -99,6 +106,24 @@ fn damage(world: &World, rng: &mut Rng) -> Vec<String> {
     done
 }
 
+/// Uses a volume that is damaged, which refuses some of it.
+fn use_damaged(world: &mut World, rng: &mut Rng) {
+    let Some(mut volume) = world.try_open() else { return };
+    for _ in 0..rng.below(60) {
+        let (block, count) = (rng.below(900), 1 + rng.below(4));
+        if let Err(error) = world.try_write(&mut volume, block, count) {
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+    }
+    if rng.below(2) == 0 {
+        volume.close().unwrap();
+    } else {
+        run(&mut volume, RequestKind::Flush).result.unwrap();
+        drop(volume);
+        world.disk.power_cut_keep_all();
+    }
+}
+
 #[test]
 fn after_a_repair_nothing_is_read_that_was_not_last_written() {
     let (count, first) = plan();
@@ -109,7 +134,11 @@ fn after_a_repair_nothing_is_read_that_was_not_last_written() {
         let mut rng = Rng::new(seed);
         let mut world = history(seed, &mut rng);
         assert_eq!(world.check(), [""; 0]);
-        let what = damage(&world, &mut rng);
+        let mut what = damage(&world, &mut rng);
+        if rng.below(3) == 0 {
+            what.push("used".into());
+            use_damaged(&mut world, &mut rng);
+        }
         let report = world.repair();
         assert_eq!(report.refused, None, "{what:?}");
         let left: Vec<String> = report.left.findings.iter().map(ToString::to_string).collect();

@@ -1,7 +1,8 @@
 //! Feature flags, as file systems have them.
 
 use super::layout::{
-    COMPAT_POLICY, COMPAT_REFUSED, INCOMPAT_LOST, KNOWN_COMPAT, KNOWN_INCOMPAT, KNOWN_RO_COMPAT,
+    COMPAT_PASSED_OVER, COMPAT_POLICY, COMPAT_REFUSED, INCOMPAT_LOST, KNOWN_COMPAT, KNOWN_INCOMPAT,
+    KNOWN_RO_COMPAT,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -33,6 +34,21 @@ impl Features {
     /// Says that it may.
     pub fn set_refused(&mut self) {
         self.compat |= COMPAT_REFUSED;
+    }
+
+    /// Recovery has passed over changes of nodes that were lost.
+    pub fn has_passed_over(&self) -> bool {
+        self.compat & COMPAT_PASSED_OVER != 0
+    }
+
+    /// Says that it has. The log holds entries that were never applied then.
+    pub fn set_passed_over(&mut self) {
+        self.compat |= COMPAT_PASSED_OVER | COMPAT_REFUSED;
+    }
+
+    /// The nodes are made anew, without anything that is out of date.
+    pub fn clear_passed_over(&mut self) {
+        self.compat &= !COMPAT_PASSED_OVER;
     }
 
     /// The map may say of blocks that they are lost.

@@ -75,11 +75,14 @@ pub const COUNTER_LIMIT: u64 = 1 << 62;
 pub const COMPAT_POLICY: u64 = 1;
 /// `compat` bit of a volume whose log may hold entries that were refused, since the node that they would change was lost.
 pub const COMPAT_REFUSED: u64 = 2;
+/// `compat` bit of a volume of which recovery has passed over changes that had been acknowledged, since the node that holds
+/// them was lost: what that node held before is out of date, and nothing says for which blocks.
+pub const COMPAT_PASSED_OVER: u64 = 4;
 /// `incompat` bit of a volume whose map may say of blocks that they are lost.
 pub const INCOMPAT_LOST: u64 = 1;
 
 /// `compat`: an older version may read and write the volume.
-pub const KNOWN_COMPAT: u64 = COMPAT_POLICY | COMPAT_REFUSED;
+pub const KNOWN_COMPAT: u64 = COMPAT_POLICY | COMPAT_REFUSED | COMPAT_PASSED_OVER;
 /// `ro_compat`: an older version may only read it.
 pub const KNOWN_RO_COMPAT: u64 = 0;
 /// `incompat`: an older version must refuse it.

@@ -379,7 +379,7 @@ impl Lane {
             match result {
                 Ok(()) => return Ok(()),
                 Err(miss) if self.fetches.is_lost(miss.key) => {
-                    self.geometry.superblock.features.set_refused();
+                    self.geometry.superblock.features.set_passed_over();
                     progress.skip(header.kind, miss, &self.map);
                 }
                 Err(miss) => self.try_fetch(miss)?,

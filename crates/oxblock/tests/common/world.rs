@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oxblock::csum::Csum;
-use oxblock::device::sim::{DiscardMode, SimConfig, SimDisk};
+use oxblock::device::sim::{DiscardMode, Fault, FaultRule, OpKind, SimConfig, SimDisk};
 use oxblock::format::layout::{AREA_BYTES, BLOCK_BYTES, BLOCK_SIZE};
 use oxblock::format::pointer::{Pointer, PointerWidth};
 use oxblock::format::record::{Entry, Header, decode};
 use oxblock::format::superblock::Superblock;
 use oxblock::volume::{Costs, RepairReport, check_on, create_on, repair_on, required_size};
-use oxblock::{Buf, CreateOptions, OpenOptions, RequestKind, Volume};
+use oxblock::{Buf, CreateOptions, OpenOptions, RequestKind, Result, Volume};
 
 use crate::newest::newest;
 use crate::run::run;
@@ -18,6 +18,8 @@ use crate::run::run;
 pub struct World {
     pub disk: SimDisk,
     pub held: BTreeMap<u64, u64>,
+    /// What writes that failed may have left in a block instead: versions, newest last.
+    perhaps: BTreeMap<u64, Vec<u64>>,
     next: u64,
 }
 
@@ -46,28 +48,54 @@ impl World {
         let disk = SimDisk::single(config);
         let create = CreateOptions { size: Some(size), ..CreateOptions::default() };
         create_on(&mut disk.queue(), &create, "sim").unwrap();
-        Self { disk, held: BTreeMap::new(), next: 0 }
+        Self { disk, held: BTreeMap::new(), perhaps: BTreeMap::new(), next: 0 }
     }
 
     pub fn open(&self) -> Volume {
         Volume::open_on(Box::new(self.disk.queue()), &options()).unwrap()
     }
 
+    /// The volume, unless it does not open.
+    pub fn try_open(&self) -> Option<Volume> {
+        Volume::open_on(Box::new(self.disk.queue()), &options()).ok()
+    }
+
+    /// Has a fault hit one write of the log, after `skip` others.
+    pub fn fail_log_write(&self, fault: Fault, skip: u64) {
+        let size = self.disk.limits(0).unwrap().size;
+        let rule = FaultRule::new(OpKind::Write, fault);
+        self.disk.add_fault(rule.within(AREA_BYTES..size - AREA_BYTES).skip(skip));
+    }
+
     pub fn write(&mut self, volume: &mut Volume, block: u64, count: u64) {
-        let mut bytes = Vec::new();
-        for block in block..block + count {
-            self.next += 1;
-            bytes.extend(page(block, self.next));
-            self.held.insert(block, self.next);
-        }
+        self.try_write(volume, block, count).unwrap();
+    }
+
+    /// A write, of which nobody knows what it has done where it fails.
+    pub fn try_write(&mut self, volume: &mut Volume, block: u64, count: u64) -> Result<()> {
+        let pages = (block..block + count).zip(self.next + 1..);
+        self.next += count;
+        let bytes: Vec<u8> =
+            pages.clone().flat_map(|(block, version)| page(block, version)).collect();
         let buf = Buf::copy_of(&bytes);
         let kind = RequestKind::Write { offset: block * BLOCK_BYTES, buf, fua: false };
-        run(volume, kind).result.unwrap();
+        let result = run(volume, kind).result;
+        for (block, version) in pages {
+            if result.is_ok() {
+                self.held.insert(block, version);
+                self.perhaps.remove(&block);
+            } else {
+                self.held.entry(block).or_default();
+                self.perhaps.entry(block).or_default().push(version);
+            }
+        }
+        result
     }
 
     pub fn trim(&mut self, volume: &mut Volume, block: u64, count: u64) {
         for block in block..block + count {
             self.held.insert(block, 0);
+            self.perhaps.remove(&block);
         }
         let kind = RequestKind::Discard { offset: block * BLOCK_BYTES, len: count * BLOCK_BYTES };
         run(volume, kind).result.unwrap();
@@ -80,10 +108,16 @@ impl World {
             let buf = Buf::new(BLOCK_SIZE);
             let done = run(volume, RequestKind::Read { offset: block * BLOCK_BYTES, buf });
             match done.result {
-                Ok(()) => assert!(
-                    *done.buf.unwrap() == page(*block, *version)[..],
-                    "block {block} is not as it was written"
-                ),
+                Ok(()) => {
+                    let read = done.buf.unwrap();
+                    let perhaps = self.perhaps.get(block).into_iter().flatten();
+                    assert!(
+                        std::iter::once(version)
+                            .chain(perhaps)
+                            .any(|v| *read == page(*block, *v)[..]),
+                        "block {block} is not as it was written"
+                    );
+                }
                 Err(error) => {
                     assert_eq!(error.blocks().len(), 1, "{error}");
                     assert!(done.buf.unwrap().iter().all(|byte| *byte == 0));
@@ -138,6 +172,18 @@ impl World {
         }
         nodes.sort_unstable();
         nodes
+    }
+
+    /// Where the blocks are by the checkpoint's map, in their order.
+    pub fn addresses(&self) -> Vec<u64> {
+        let leaves = self.nodes().into_iter().filter(|(level, ..)| *level == 0);
+        leaves
+            .flat_map(|(.., addr)| {
+                let node = self.page_at(addr);
+                (0..256).map(move |slot| PointerWidth::Narrow.get(&node, slot).addr)
+            })
+            .filter(|addr| *addr != 0)
+            .collect()
     }
 
     /// Where a block is by the checkpoint's map.

@@ -19,8 +19,14 @@ impl Lane {
         self.cleaner.entries.is_empty()
     }
 
-    /// Has the next checkpoint write the node with this identity to another place; false when it is not at `addr`, or when
-    /// there is no room for it before that checkpoint.
+    /// Forgets what has been collected and could not be sent; returns how many blocks that were. They stay where they are.
+    pub fn rescue_forget(&mut self) -> u64 {
+        self.cleaner.payload = None;
+        std::mem::take(&mut self.cleaner.entries).len() as u64
+    }
+
+    /// Has the next checkpoint write the node with this identity, which is at `addr`, to another place; false when there is
+    /// no room in memory for it before that checkpoint.
     ///
     /// # Errors
     /// [`Miss`] when a node must be fetched first.

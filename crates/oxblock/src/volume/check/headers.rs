@@ -3,6 +3,8 @@
 //! Reads never look at headers, but cleaning does: it walks a segment from header to header and cannot move what follows
 //! a damaged one. So a gap in the chain is damage if, and only if, something live lies in it.
 
+use std::ops::Range;
+
 use hashbrown::HashMap;
 
 use super::Check;
@@ -10,7 +12,7 @@ use super::chain::{Chain, Link, Stretch};
 use super::report::{Finding, FindingKind};
 use crate::profile;
 
-/// The most gaps that are looked into.
+/// Gaps from which on no further segment is looked through before these are dealt with.
 const GAPS_KEPT: usize = 4096;
 
 /// A gap in the records of a segment.
@@ -23,21 +25,16 @@ struct Gap {
     blocks: Option<(u64, u64)>,
 }
 
-/// All gaps, by segment.
+/// The gaps of some segments.
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
     list: Vec<Gap>,
     index: HashMap<u32, Vec<usize>>,
     shift: u32,
-    more: u64,
 }
 
 impl Gaps {
     fn add(&mut self, place: Stretch) {
-        if self.list.len() >= GAPS_KEPT {
-            self.more += 1;
-            return;
-        }
         self.index.entry(place.segment).or_default().push(self.list.len());
         self.list.push(Gap { place, live: 0, blocks: None });
     }
@@ -71,27 +68,30 @@ impl Gaps {
 impl Check<'_, '_> {
     /// Walks the headers of every segment in use.
     pub(super) fn headers(&mut self) {
-        let mut gaps = self.find_gaps();
-        if gaps.is_empty() {
-            return;
-        }
-        self.walk_gaps(&mut gaps);
-        for addr in self.lane.table.addresses().collect::<Vec<_>>() {
-            gaps.hit(addr, None);
-        }
-        if gaps.more > 0 {
-            self.report.notes.push(format!("{} more gaps between records", gaps.more));
-        }
-        for gap in gaps.list.into_iter().filter(|gap| gap.live > 0) {
-            self.tell_gap(&gap);
+        let mut segments = 0..self.lane.segments.count();
+        while !segments.is_empty() {
+            let mut gaps = self.find_gaps(&mut segments);
+            if gaps.is_empty() {
+                continue;
+            }
+            self.walk_gaps(&mut gaps);
+            for addr in self.lane.table.addresses().collect::<Vec<_>>() {
+                gaps.hit(addr, None);
+            }
+            for gap in gaps.list.into_iter().filter(|gap| gap.live > 0) {
+                self.tell_gap(&gap);
+            }
         }
     }
 
-    /// The gaps between the records of every segment in use.
-    pub(super) fn find_gaps(&mut self) -> Gaps {
+    /// The gaps between the records of those of `segments` that are in use. Where there are many it stops early; `segments`
+    /// are then those that are left.
+    pub(super) fn find_gaps(&mut self, segments: &mut Range<u32>) -> Gaps {
         let shift = self.lane.segments.blocks().trailing_zeros();
         let mut gaps = Gaps { shift, ..Gaps::default() };
-        for segment in 0..self.lane.segments.count() {
+        while gaps.list.len() < GAPS_KEPT
+            && let Some(segment) = segments.next()
+        {
             let live = self.live.get(segment as usize).copied().unwrap_or(0);
             let state = self.lane.segments.at(segment);
             if live == 0 && state.table == 0 {

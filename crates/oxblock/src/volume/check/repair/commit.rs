@@ -24,8 +24,9 @@ impl Check<'_, '_> {
         });
     }
 
-    /// True when what was counted is what the segments and the map say, and nothing lies where records will go.
-    pub(super) fn counts_agree(&mut self) -> bool {
+    /// True when what was counted is what the segments and the map say, and nothing [lies](Self::find_beyond) where records
+    /// will go.
+    pub(super) fn counts_agree(&self) -> bool {
         let held = self.lane.segments.iter().zip(&self.live).all(|((_, segment), live)| {
             segment.live == *live
                 && (*live == 0
@@ -34,7 +35,6 @@ impl Check<'_, '_> {
                         crate::log::segments::State::Free | crate::log::segments::State::Reserved
                     ))
         });
-        self.find_beyond();
         let heads = (0..STREAMS).filter_map(|stream| self.lane.log.head(stream));
         let free = heads.into_iter().all(|head| !self.beyond.contains_key(&head));
         held && free && self.lane.map.mapped() == self.mapped
@@ -43,7 +43,6 @@ impl Check<'_, '_> {
     /// Replaces the account of live blocks by what was counted. Nothing goes where something lives: heads are sealed and
     /// segments are taken off the reserve list where that is so. `needed` are blocks that the old state may need.
     pub(super) fn take_counts(&mut self, needed: &[u64]) {
-        self.find_beyond();
         let lane = &mut self.lane;
         let (retired, sequence) = (lane.log.retired, lane.point.durable.sequence);
         let mut segments = lane.segments.recounted(&self.live, retired);

@@ -134,7 +134,10 @@ fn attempt(
             check.lane.segments.iter().map(|(_, segment)| segment.written).collect();
         let ends = ends.unwrap_or_default().into_iter().chain(std::iter::repeat(0));
         let ends = written.into_iter().zip(ends).map(|(one, other)| one.max(other)).collect();
-        rebuilt = check.rebuild_nodes(ends, !table_is_lost)?;
+        let passed_over = check.lane.geometry.superblock.features.has_passed_over();
+        rebuilt = check.rebuild_nodes(ends, !table_is_lost && !passed_over)?;
+        rebuilt.passed_over = passed_over;
+        check.lane.geometry.superblock.features.clear_passed_over();
     }
     check.lane.makes_nodes_anew = true;
     replay(&mut check.lane, options.rollback)?;
@@ -144,6 +147,7 @@ fn attempt(
         let what = "map nodes that were read before cannot be read any more";
         return Err(Error::new(ErrorKind::Io, what).into());
     }
+    check.find_beyond();
     let agree = check.counts_agree();
     if !agree || table_is_lost || rebuilt.lost > 0 {
         check.take_counts(&old_table);

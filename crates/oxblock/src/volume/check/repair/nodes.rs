@@ -5,7 +5,8 @@
 //! where it was becomes a lost block, which fails until it is written or trimmed.
 //!
 //! A lost node is as old as the record that wrote it: changes that came later were refused, since it was lost already, or
-//! are in the tail that is replayed after this. So nothing newer than that record counts.
+//! are in the tail that is replayed after this. So nothing newer than that record counts. Where a recovery has passed over
+//! some (the superblock says so), users have been promised what the node never held: nothing is proved then.
 
 use std::ops::Range;
 
@@ -33,12 +34,14 @@ pub(super) struct Rebuilt {
     pub given_up: u64,
     /// The account contradicts the records, so that nothing was proved.
     pub contradiction: bool,
+    /// Recovery has passed over changes, so that nothing was proved.
+    pub passed_over: bool,
 }
 
 /// How far a range is resolved.
 struct Work {
     ends: Vec<u32>,
-    /// The account of live blocks is known, so that something can be proved.
+    /// The account of live blocks is known, and so is that lost nodes held what was live.
     proof: bool,
     owed: Vec<i64>,
     /// What is looked for block by block.
@@ -50,7 +53,7 @@ struct Work {
 
 impl Check<'_, '_> {
     /// Makes the nodes anew that the walk has met as lost. `ends` says how far each segment is written; with `proof` the
-    /// segments' counts are those of the checkpoint.
+    /// segments' counts are those of the checkpoint, and nothing was passed over.
     pub(super) fn rebuild_nodes(&mut self, ends: Vec<u32>, proof: bool) -> Result<Rebuilt, Stop> {
         let lost = std::mem::take(&mut self.lost);
         let mut work = Work {
@@ -335,7 +338,7 @@ impl Check<'_, '_> {
 impl Rebuilt {
     /// What became of them, in a sentence.
     pub(super) fn sentence(&self, table_is_lost: bool) -> String {
-        let Self { lost, adopted, found, given_up, contradiction } = self;
+        let Self { lost, adopted, found, given_up, contradiction, passed_over } = self;
         let mut text = format!("{lost} map nodes were made anew");
         if *adopted > 0 {
             text += &format!(", {adopted} nodes below them were found as they were");
@@ -344,10 +347,13 @@ impl Rebuilt {
         if *given_up == 0 {
             return text;
         }
-        let why = match (table_is_lost, contradiction) {
-            (true, _) => "without the segment table nothing proves where they were",
-            (false, true) => "the segment table contradicts the records",
-            (false, false) => "no record proves where they were",
+        let why = match (table_is_lost, passed_over, contradiction) {
+            (true, ..) => "without the segment table nothing proves where they were",
+            (_, true, _) => {
+                "the volume was used with this damage, and writes may be newer than what can be found"
+            }
+            (.., true) => "the segment table contradicts the records",
+            _ => "no record proves where they were",
         };
         format!(
             "{text}; {given_up} blocks are lost, since {why}: they fail until they are written or trimmed"

@@ -1,5 +1,7 @@
 //! Moving what is live out of the stretches of segments that cleaning cannot see, because a record header is damaged.
 
+use std::collections::HashSet;
+
 use super::super::Check;
 use super::super::headers::Gaps;
 use super::Stop;
@@ -24,30 +26,40 @@ enum Hit {
 impl Check<'_, '_> {
     /// Moves all that can be moved; returns how many blocks that were.
     pub(super) fn rescue(&mut self) -> Result<u64, Stop> {
-        let mut moved = 0;
-        loop {
-            self.recount();
-            let mut gaps = self.find_gaps();
-            if gaps.is_empty() {
-                return Ok(moved);
-            }
-            let hits = self.hits(&mut gaps);
-            let now = self.move_nodes(&mut gaps, &hits)? + self.move_blocks(&hits)?;
+        let count = self.lane.segments.count();
+        let mut stuck = HashSet::new();
+        let (mut moved, mut begin) = (0, 0);
+        self.recount();
+        // Nothing is moved twice, unless the device damages what was just written: then it ends here.
+        let most = self.live.iter().map(|live| u64::from(*live)).sum();
+        while begin < count && moved < most {
+            let mut segments = begin..count;
+            let mut gaps = self.find_gaps(&mut segments);
+            let hits = self.hits(&mut gaps, &stuck);
+            let before = stuck.len();
+            let now = self.move_nodes(&mut gaps, &hits)? + self.move_blocks(&hits, &mut stuck)?;
             moved += now;
             if now == 0 {
-                return Ok(moved);
+                // Blocks that are stuck may have kept others out of what was looked at.
+                if stuck.len() == before {
+                    begin = segments.start;
+                }
+                continue;
             }
             // The second one frees what the first has taken nodes out of.
             self.checkpoint()?;
             self.checkpoint()?;
-            if hits.len() < BATCH {
-                return Ok(moved);
-            }
+            self.recount();
         }
+        Ok(moved)
     }
 
-    fn hits(&mut self, gaps: &mut Gaps) -> Vec<Hit> {
+    /// What lives in the gaps, without blocks that are `stuck`.
+    fn hits(&mut self, gaps: &mut Gaps, stuck: &HashSet<u64>) -> Vec<Hit> {
         let mut hits = Vec::new();
+        if gaps.is_empty() {
+            return hits;
+        }
         let root = Key { level: self.lane.map.height() - 1, index: 0 };
         self.walk_nodes(root, false, &mut |check, key, media, pointers| {
             if hits.len() < BATCH && media != 0 && gaps.hit(media, None) {
@@ -58,7 +70,7 @@ impl Check<'_, '_> {
             }
             let first = key.index << check.lane.geometry.width.fanout_shift();
             for (block, to) in (first..).zip(pointers).filter(|(_, to)| to.leads_somewhere()) {
-                if hits.len() < BATCH && gaps.hit(to.addr, Some(block)) {
+                if hits.len() < BATCH && gaps.hit(to.addr, Some(block)) && !stuck.contains(&block) {
                     hits.push(Hit::Block(block, *to));
                 }
             }
@@ -96,8 +108,9 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Copies blocks to the end of the log, in the order in which they lie on the device.
-    fn move_blocks(&mut self, hits: &[Hit]) -> Result<u64, Stop> {
+    /// Copies blocks to the end of the log, in the order in which they lie on the device. Those that do not verify stay
+    /// where they are, and are `stuck`.
+    fn move_blocks(&mut self, hits: &[Hit], stuck: &mut HashSet<u64>) -> Result<u64, Stop> {
         let mut blocks: Vec<(u64, Pointer)> = hits
             .iter()
             .filter_map(|hit| match hit {
@@ -109,13 +122,18 @@ impl Check<'_, '_> {
         let csum = self.lane.geometry.csum;
         let mut moved = 0;
         for (block, to) in blocks {
-            let Some(data) = self.verified(block, to, &csum) else { continue };
+            let Some(data) = self.verified(block, to, &csum) else {
+                stuck.insert(block);
+                continue;
+            };
             if !self.with_room(&mut |lane| lane.rescue_block(block, to, &data))? {
                 break;
             }
             moved += 1;
         }
-        self.with_room(&mut Lane::rescue_rest)?;
+        if !self.with_room(&mut Lane::rescue_rest)? {
+            moved -= self.lane.rescue_forget();
+        }
         Ok(moved)
     }
 
