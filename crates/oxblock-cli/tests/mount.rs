@@ -13,21 +13,12 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use common::mount::{Mounted, Place, cannot_mount, run, unmount};
+use common::mount::{Mounted, Place, mountable, run, unmount};
 use common::{Random, arg, content, oxblock};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, seek};
 use rustix::io::Errno;
 
 const MIB: u64 = 1 << 20;
-
-/// Leaves the test where nothing can be mounted.
-macro_rules! mountable {
-    () => {
-        if let Some(why) = cannot_mount() {
-            return println!("{why}");
-        }
-    };
-}
 
 fn errno(error: &std::io::Error) -> Option<Errno> {
     Errno::from_io_error(error)
@@ -238,6 +229,14 @@ fn the_size_is_fixed() {
     mounted.unmount();
 }
 
+/// From Linux 6.9 on.
+fn has_shared_mappings() -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(9))
+}
+
 #[test]
 fn shared_mappings_and_file_access_see_each_other() {
     mountable!();
@@ -245,6 +244,9 @@ fn shared_mappings_and_file_access_see_each_other() {
     let mounted = place.mount(&[]);
     let file = mounted.open();
     file.write_all_at(&vec![3; 1 << 20], 0).unwrap();
+    if !has_shared_mappings() {
+        return println!("skipped: this kernel maps files with direct I/O only privately");
+    }
     // By a program, since mapping is unsafe here.
     if !common::mount::has("python3") {
         return println!("skipped: no python3 to map a file with");

@@ -7,29 +7,16 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::mount::{Mounted, Place, cannot_mount, has, not_root, run, unmount};
+use common::mount::{Left, Mounted, Place, has, mountable, not_root, run, unmount};
 use common::{Random, arg, command, oxblock};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
 const MIB: u64 = 1 << 20;
-
-/// Leaves the test where nothing can be mounted.
-macro_rules! mountable {
-    () => {
-        mountable!(cannot_mount)
-    };
-    ($unless:ident) => {
-        if let Some(why) = $unless() {
-            return println!("{why}");
-        }
-    };
-}
 
 #[test]
 fn signals_end_it_and_lose_nothing() {
@@ -50,6 +37,24 @@ fn signals_end_it_and_lose_nothing() {
         assert!(std::fs::read_dir(&place.point).unwrap().next().is_none(), "still mounted");
         assert_eq!(place.exported()[4096..12288], [round; 8192]);
     }
+}
+
+#[test]
+fn a_signal_that_is_ignored_stays_ignored() {
+    mountable!();
+    if !has("nohup") {
+        return println!("skipped: there is no nohup");
+    }
+    let place = Place::new("16M");
+    let mut command = std::process::Command::new("nohup");
+    command.args([env!("CARGO_BIN_EXE_oxblock"), "mount", arg(&place.device), arg(&place.point)]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut mounted = Mounted::of(command.spawn().unwrap(), &place.point);
+    mounted.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(200));
+    mounted.open().write_all_at(&[1; 4096], 0).unwrap();
+    mounted.signal(Signal::TERM);
+    assert_eq!(mounted.ended().0, Some(0));
 }
 
 #[test]
@@ -136,8 +141,11 @@ fn a_full_device_is_an_error_and_no_hang() {
     std::fs::create_dir(&point).unwrap();
     let mut mounted = Mounted::at(&device, &point, &[]);
     let file = mounted.open();
-    let failed = (0..64).find_map(|mib| file.write_all_at(&vec![1; 1 << 20], mib * MIB).err());
-    assert_eq!(Errno::from_io_error(&failed.unwrap()), Some(Errno::NOSPC));
+    let failed =
+        (0..64).find_map(|mib| Some((mib, file.write_all_at(&vec![1; 1 << 20], mib * MIB).err()?)));
+    let (written, error) = failed.unwrap();
+    assert!(written > 0);
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::NOSPC));
     // From now on it reads, and takes nothing any more.
     let later = file.write_all_at(&[2; 4096], 0).unwrap_err();
     assert_eq!(Errno::from_io_error(&later), Some(Errno::IO));
@@ -151,18 +159,6 @@ fn a_full_device_is_an_error_and_no_hang() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("free space"), "{said}");
     unmount(&small);
-}
-
-/// What a test that fails would leave behind.
-struct Left<'a>(&'a Path);
-
-impl Drop for Left<'_> {
-    fn drop(&mut self) {
-        let program = if common::is_root() { "umount" } else { "fusermount3" };
-        let option = if common::is_root() { "-l" } else { "-uz" };
-        let args = [option, arg(self.0)];
-        std::process::Command::new(program).args(args).stderr(Stdio::null()).status().ok();
-    }
 }
 
 #[test]

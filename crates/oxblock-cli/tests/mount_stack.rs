@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::mount::{Place, cannot_mount, has, not_root, run, unmount};
+use common::mount::{Place, has, mountable, not_root, run, unmount};
 use common::{arg, content, oxblock};
 
 /// A loop device, and what is mounted from it.
@@ -108,9 +108,7 @@ fn btrfs() {
 
 #[test]
 fn fio_verifies_what_it_wrote_at_depth_16() {
-    if let Some(why) = cannot_mount() {
-        return println!("{why}");
-    }
+    mountable!();
     if !has("fio") {
         return println!("skipped: fio is not installed");
     }

@@ -87,6 +87,8 @@ pub struct Server {
     patience: Patience,
     /// How the session ended, once it has.
     gone: Option<Ended>,
+    /// Notices of the volume that its user knows.
+    known: usize,
 }
 
 impl Server {
@@ -102,6 +104,7 @@ impl Server {
     ) -> Result<Self> {
         volume.watch(session.descriptor())?;
         volume.watch(wake)?;
+        let known = volume.notices().len();
         Ok(Self {
             volume,
             session,
@@ -115,14 +118,16 @@ impl Server {
             done: Vec::new(),
             patience: Patience::new(LOOK),
             gone: None,
+            known,
         })
     }
 
-    /// Serves until it is unmounted or `stop` is set, and tells `failed` of every request that the volume fails.
+    /// Serves until it is unmounted or `stop` is set, and tells of every request that the volume fails, and what the volume has
+    /// to say meanwhile.
     ///
     /// # Errors
     /// When the kernel is too old, or talks in a way that nobody can answer.
-    pub fn run(&mut self, stop: &AtomicBool, failed: &mut dyn FnMut(&Error)) -> Result<Ended> {
+    pub fn run(&mut self, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<Ended> {
         // Memory that this thread needs must never wait for data to be written through this very mount.
         rustix::process::configure_io_flusher_behavior(true).ok();
         loop {
@@ -135,7 +140,7 @@ impl Server {
             let closed = ended.is_some() || full;
             let mut any = !closed && self.receive()?;
             self.volume.submit();
-            any |= self.complete(failed)?;
+            any |= self.complete(tell)?;
             any |= self.search()?;
             if any {
                 self.patience.found();
@@ -248,16 +253,19 @@ impl Server {
     }
 
     /// Answers what the volume has done; true when there was any.
-    fn complete(&mut self, failed: &mut dyn FnMut(&Error)) -> Result<bool> {
+    fn complete(&mut self, tell: &mut dyn FnMut(&str)) -> Result<bool> {
         let mut done = std::mem::take(&mut self.done);
         let any = self.volume.poll(&mut done) > 0;
         for completion in done.drain(..) {
             if let Err(error) = &completion.result {
-                failed(error);
+                tell(&error.to_string());
             }
             self.finish(completion)?;
         }
         self.done = done;
+        let notices = self.volume.notices();
+        notices.get(self.known..).into_iter().flatten().for_each(|notice| tell(notice));
+        self.known = notices.len();
         Ok(any)
     }
 

@@ -16,6 +16,9 @@ const IN_FOLDER: u64 = 2;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
+/// The longest name that a file can have (`NAME_MAX`).
+const NAME_MAX: usize = 255;
+
 /// A block of a volume, in bytes.
 const BLOCK: u64 = 4096;
 
@@ -159,6 +162,9 @@ impl Tree {
             (Op::Setattr(change), kind) => {
                 self.change(kind, change)?;
                 reply(Reply::attr(unique, &self.attr(kind, used)))
+            }
+            (Op::Lookup(name), FileType::Folder) if name.len() > NAME_MAX => {
+                Err(Errno::NAMETOOLONG)
             }
             (Op::Lookup(name), FileType::Folder) => match &self.root {
                 Root::Folder(file) if file.as_bytes() == name => {

@@ -127,13 +127,17 @@ impl Server {
     }
 
     /// Serves until it is told to stop; then everything that was begun is finished and answered. Gives back the volume, for
-    /// its owner to close.
-    pub fn run(mut self) -> Volume {
+    /// its owner to close. What the volume has to say meanwhile is `tell`'s to pass on.
+    pub fn run(mut self, tell: &mut dyn FnMut(&str)) -> Volume {
+        let mut known = self.engine.volume.notices().len();
         loop {
             let mut busy = self.take_news();
             busy |= self.engine.advance();
             self.answer();
             self.settle();
+            let notices = self.engine.volume.notices();
+            notices.get(known..).into_iter().flatten().for_each(|notice| tell(notice));
+            known = notices.len();
             if self.draining.is_some() && self.has_drained() {
                 return self.engine.volume;
             }

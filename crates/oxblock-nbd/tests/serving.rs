@@ -11,7 +11,7 @@ mod common;
 use std::io::Write;
 
 use common::{Client, SIZE, Serving, noise};
-use oxblock::device::sim::{Rng, SimDisk};
+use oxblock::device::sim::{EIO, Fault, FaultRule, OpKind, Rng, SimDisk};
 use oxblock_nbd_proto::wire::command::{
     BLOCK_STATUS, CACHE, DISC, FLUSH, READ, TRIM, WRITE, WRITE_ZEROES,
 };
@@ -216,6 +216,17 @@ fn requests_that_waited_for_room_in_the_replies_go_on() {
     for _ in 0..1000 {
         assert!(client.reply().extents.len() > 60);
     }
+}
+
+#[test]
+fn what_the_volume_has_to_say_is_passed_on_once() {
+    let serving = Serving::new();
+    let mut client = serving.client(Style::Structured);
+    client.write(0, &[1; 4096]);
+    serving.disk.add_fault(FaultRule::new(OpKind::Write, Fault::Fail(EIO)));
+    client.write(4096, &[2; 4096]);
+    client.write(8192, &[3; 4096]);
+    assert_eq!(*serving.said.lock().unwrap(), ["a write of the log has failed and went elsewhere"]);
 }
 
 /// Damages the block that is full of `byte`.

@@ -241,8 +241,12 @@ impl World {
         }
     }
 
-    /// The engine dies; what it had handed to the device goes on.
+    /// The engine dies; what it had handed to the device goes on. A flush among it does not fail: nobody would hear of that,
+    /// and whoever opens the volume next would take for durable what is not.
     fn kill(&mut self) {
+        if self.plan.trouble == Trouble::Broken {
+            self.trouble_ends();
+        }
         self.coverage.kills += 1;
         self.log(|| format!("killed, {} under way", self.pending.len()));
         self.drop_volume();

@@ -11,6 +11,7 @@ mod newest;
 #[path = "common/run.rs"]
 mod run;
 #[path = "common/world.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
 mod world;
 
 use oxblock::csum::Csum;

@@ -15,7 +15,7 @@ use crate::output::{Exit, Usage, note, print};
 use crate::same::is_same;
 use crate::size::human;
 
-/// Errors of the volume that are told, of one mount.
+/// Errors and notices of the volume that are told, of one mount.
 const TOLD: usize = 20;
 
 /// Show a volume as a file, by FUSE
@@ -82,11 +82,11 @@ impl Mount {
             detach().context("go into the background")?;
         }
         let mut told = 0;
-        let served = server.run(&stop, &mut |error| {
+        let served = server.run(&stop, &mut |text| {
             told += 1;
             match told {
-                ..TOLD => note(&error.to_string()),
-                TOLD => note(&format!("{error}; further errors are not told")),
+                ..TOLD => note(text),
+                TOLD => note(&format!("{text}; what else fails is not told")),
                 _ => {}
             }
         });
@@ -101,8 +101,11 @@ impl Mount {
         let volume = server.into_volume();
         let damaged = volume.counters().checksum_errors;
         let closed = volume.close();
-        let ended = served?;
+        if let (Err(error), Err(_)) = (&served, &closed) {
+            note(&error.to_string());
+        }
         closed.context("what was not flushed may be lost")?;
+        let ended = served?;
         unmounted?;
         if ended == Ended::Aborted {
             bail!("the kernel has cut off the connection; what was under way there has failed");

@@ -127,7 +127,7 @@ impl Serve {
         }
         let pid_file = self.pid_file.as_deref().map(PidFile::write).transpose()?;
         self.tell_ready()?;
-        let volume = server.run();
+        let volume = server.run(&mut note);
         let checksum_errors = volume.counters().checksum_errors;
         let closed = volume.close();
         drop(pid_file);

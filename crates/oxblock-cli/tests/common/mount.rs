@@ -1,5 +1,7 @@
 //! Mounting with the command, for tests: by root, or by whoever has `fusermount3`.
 
+#![allow(unused_macros, unused_imports, reason = "only some test files mount")]
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -8,6 +10,19 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{arg, command, is_root, oxblock};
+
+/// Leaves the test where nothing can be mounted, or where what is given says why not.
+macro_rules! mountable {
+    () => {
+        mountable!(crate::common::mount::cannot_mount)
+    };
+    ($unless:path) => {
+        if let Some(why) = $unless() {
+            return println!("{why}");
+        }
+    };
+}
+pub(crate) use mountable;
 
 /// Why nothing can be mounted here, if so.
 pub fn cannot_mount() -> Option<&'static str> {
@@ -144,10 +159,17 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
-        // Nothing is there any more when all went well.
+        drop(Left(&self.point));
+    }
+}
+
+/// What a test that fails would leave mounted. Nothing is there any more when all went well.
+pub struct Left<'a>(pub &'a Path);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
         let (program, option) = if is_root() { ("umount", "-l") } else { ("fusermount3", "-uz") };
-        let point = arg(&self.point);
-        Command::new(program).args([option, point]).stderr(Stdio::null()).status().ok();
+        Command::new(program).args([option, arg(self.0)]).stderr(Stdio::null()).status().ok();
     }
 }
 

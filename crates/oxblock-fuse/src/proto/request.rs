@@ -10,9 +10,6 @@ use super::wire::{
 /// The most bytes of a message that are looked at, payloads of writes aside: more than any of them that means something here.
 const LOOKED_AT: usize = 8192;
 
-/// The longest name that is looked up; longer ones do not exist (`NAME_MAX`).
-const NAME_MAX: usize = 255;
-
 /// `FATTR_MODE`, `FATTR_UID` and so on: which fields of `fuse_setattr_in` count.
 pub(super) mod valid {
     pub(in crate::proto) const MODE: u32 = 1 << 0;
@@ -262,8 +259,7 @@ fn decode_op(opcode: Opcode, body: &[u8]) -> Result<Op, &'static str> {
 fn name(body: &[u8]) -> Result<Vec<u8>, &'static str> {
     match body.iter().position(|byte| *byte == 0) {
         Some(0) => Err("an empty name"),
-        Some(len) if len <= NAME_MAX => Ok(body.iter().take(len).copied().collect()),
-        Some(_) => Err("a name that is too long"),
+        Some(len) => Ok(body.iter().take(len).copied().collect()),
         None => Err("a name without an end"),
     }
 }

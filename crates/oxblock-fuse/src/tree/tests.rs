@@ -145,6 +145,8 @@ fn a_folder_shows_the_file_and_nothing_else() {
     for name in ["Disk", "dis", "disks", ".", ".."] {
         refused(tree, ROOT, Op::Lookup(name.into()), Errno::NOENT);
     }
+    refused(tree, ROOT, Op::Lookup(vec![b'n'; 255]), Errno::NOENT);
+    refused(tree, ROOT, Op::Lookup(vec![b'n'; 256]), Errno::NAMETOOLONG);
     replies(tree, ROOT, Op::Opendir, Reply::opened_folder(1));
     replies(tree, 2, Op::Open { write: true }, Reply::opened(1));
     refused(tree, ROOT, Op::Open { write: false }, Errno::ISDIR);

@@ -12,6 +12,7 @@ pub mod client;
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub const SIZE: u64 = 64 << 20;
 pub struct Serving {
     pub disk: SimDisk,
     pub path: PathBuf,
+    /// What the volume had to say while it was served.
+    pub said: Arc<Mutex<Vec<String>>>,
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<Volume>>,
     _folder: tempfile::TempDir,
@@ -60,8 +63,12 @@ impl Serving {
         let volume = Volume::open_on(Box::new(disk.queue()), &open).unwrap();
         let (told, stop) = UnixStream::pair().unwrap();
         let server = Server::new(volume, &options, told.into()).unwrap();
-        let thread = std::thread::spawn(move || server.run());
-        Self { disk, path, stop: Some(stop), thread: Some(thread), _folder: folder }
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&said);
+        let thread = std::thread::spawn(move || {
+            server.run(&mut |text| hears.lock().unwrap().push(text.to_owned()))
+        });
+        Self { disk, path, said, stop: Some(stop), thread: Some(thread), _folder: folder }
     }
 
     /// A client.
