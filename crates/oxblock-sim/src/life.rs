@@ -87,8 +87,9 @@ impl World {
     /// The engine refuses a sound device.
     pub fn reopen(&mut self) -> Result<Fate, Violation> {
         self.draw_from(OPENING);
-        if self.disk.is_gone(0) {
-            // It was closed, or killed, before it noticed.
+        if self.disk.is_gone(0) || self.disk.has_abandoned(0) {
+            // It was closed, or killed, before it noticed. Whoever opened it after a flush that failed unheard would take for
+            // durable what is not.
             self.cut()?;
         }
         self.disk.reseed(self.rng.next_u64());
@@ -241,12 +242,8 @@ impl World {
         }
     }
 
-    /// The engine dies; what it had handed to the device goes on. A flush among it does not fail: nobody would hear of that,
-    /// and whoever opens the volume next would take for durable what is not.
+    /// The engine dies; what it had handed to the device goes on.
     fn kill(&mut self) {
-        if self.plan.trouble == Trouble::Broken {
-            self.trouble_ends();
-        }
         self.coverage.kills += 1;
         self.log(|| format!("killed, {} under way", self.pending.len()));
         self.drop_volume();

@@ -197,6 +197,11 @@ impl Media {
         }
     }
 
+    /// Something that is volatile was abandoned.
+    pub(super) fn has_abandoned(&self) -> bool {
+        self.abandoned > 0
+    }
+
     /// A flush that covered the writes up to `upto` failed.
     pub(super) fn abandon(&mut self, upto: u64) {
         if !self.volatile.is_empty() {

@@ -154,6 +154,11 @@ impl SimDisk {
         self.with(device, |device| device.gone).unwrap_or(false)
     }
 
+    /// True while there is something volatile that a failed flush has abandoned: no later one makes it durable.
+    pub fn has_abandoned(&self, device: DeviceIndex) -> bool {
+        self.with(device, |device| device.media.has_abandoned()).unwrap_or(false)
+    }
+
     /// Allows at most `limit` allocated pages: beyond it a write that needs a fresh page fails
     /// with `ENOSPC` and stores nothing, as a sparse file on a full disk does. Overwrites go on.
     pub fn limit_pages(&self, device: DeviceIndex, limit: Option<u64>) {
