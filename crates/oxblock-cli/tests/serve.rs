@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use client::Client;
-use common::{Ran, arg, command, content, oxblock};
+use common::{arg, command, content, other, oxblock};
 use oxblock_nbd_proto::wire::command::{FLUSH, READ, TRIM, WRITE, WRITE_ZEROES};
 use oxblock_nbd_proto::{Request, Style};
 use tempfile::TempDir;
@@ -94,23 +94,6 @@ fn start(folder: &Path, more: &[&str]) -> Child {
     child
 }
 
-/// Runs another program; `None`, and a word about it, when it is not installed.
-fn other(program: &str, args: &[&str]) -> Option<Ran> {
-    let mut command = Command::new(program);
-    // The system's own first: what a program of the distribution runs is of the distribution too.
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.args(args).env("PATH", format!("/usr/bin:/bin:{path}"));
-    let output = match command.stdin(Stdio::null()).output() {
-        Ok(output) => output,
-        Err(_) => {
-            println!("skipped: {program} is not installed");
-            return None;
-        }
-    };
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    Some(Ran { code: output.status.code().unwrap_or(-1), stdout: output.stdout, stderr })
-}
-
 #[test]
 fn what_makes_no_sense_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,40 +127,6 @@ fn two_servers_do_not_share_a_socket_or_a_volume() {
     oxblock(["serve", arg(&served.path("d.ox")), "--listen", &elsewhere]).ended(1);
     served.client().write(0, b"still served");
     served.end();
-}
-
-#[test]
-fn supervisors_are_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let pid_file = folder.path().join("pid");
-    // Its standard output is a pipe, which serves for this as well.
-    let served =
-        Served::new(&["--pid-file", arg(&pid_file), "--ready-fd", "1", "--listen", "tcp:0"]);
-    let mut waited = 0;
-    while !pid_file.exists() && waited < 500 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        waited += 1;
-    }
-    let text = std::fs::read_to_string(&pid_file).unwrap();
-    assert_eq!(text.trim().parse(), Ok(served.child.id()));
-    served.end();
-    assert!(!pid_file.exists());
-}
-
-#[test]
-fn the_pid_file_is_not_written_over_anything_precious() {
-    let folder = tempfile::tempdir().unwrap();
-    let device = folder.path().join("d.ox");
-    oxblock(["create", arg(&device), "--size", "8M"]).ended(0);
-    let listen = format!("unix:{}", folder.path().join("s").display());
-    let ran =
-        oxblock(["serve", arg(&device), "--listen", &listen, "--pid-file", arg(&device)]).ended(1);
-    assert!(ran.stderr.contains("is no place for the process number"), "{}", ran.stderr);
-    oxblock(["check", arg(&device)]).ended(0);
-    let notes = folder.path().join("notes");
-    std::fs::write(&notes, "precious\n").unwrap();
-    oxblock(["serve", arg(&device), "--listen", &listen, "--pid-file", arg(&notes)]).ended(1);
-    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "precious\n");
 }
 
 #[test]

@@ -27,4 +27,5 @@ mod server;
 mod status;
 
 pub use address::Address;
+pub use listener::Inherited;
 pub use server::{Server, ServerOptions};

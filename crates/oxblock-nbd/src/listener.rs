@@ -7,13 +7,50 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::net::sockopt::socket_acceptconn;
+
 use crate::address::Address;
+
+/// A socket on which a supervisor listens already, and which the server takes over.
+#[derive(Debug)]
+pub enum Inherited {
+    /// In the file system, or without a name.
+    Unix(UnixListener),
+    /// On the network.
+    Tcp(TcpListener),
+}
 
 /// A socket that clients connect to. Dropping it removes what it has made in the file system.
 #[derive(Debug)]
 pub(crate) enum Listener {
-    Unix { socket: UnixListener, path: PathBuf },
+    /// With the file that it has made, if it has.
+    Unix(UnixListener, Option<PathBuf>),
     Tcp(TcpListener),
+}
+
+impl Inherited {
+    /// Where it listens. A socket without a path has no address that clients could be told.
+    ///
+    /// # Errors
+    /// It is no socket that listens.
+    pub fn address(&self) -> io::Result<Option<Address>> {
+        let listens = match self {
+            Self::Unix(socket) => socket_acceptconn(socket)?,
+            Self::Tcp(socket) => socket_acceptconn(socket)?,
+        };
+        if !listens {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "nobody listens on it"));
+        }
+        Ok(match self {
+            Self::Unix(socket) => {
+                socket.local_addr()?.as_pathname().map(|path| Address::Unix(path.to_owned()))
+            }
+            Self::Tcp(socket) => {
+                let address = socket.local_addr()?;
+                Some(Address::Tcp(address.ip().to_string(), address.port()))
+            }
+        })
+    }
 }
 
 impl Listener {
@@ -22,15 +59,28 @@ impl Listener {
         let listener = match address {
             Address::Unix(path) => {
                 remove_stale(path)?;
-                Self::Unix { socket: UnixListener::bind(path)?, path: path.clone() }
+                Self::Unix(UnixListener::bind(path)?, Some(path.clone()))
             }
             Address::Tcp(host, port) => Self::Tcp(TcpListener::bind((host.as_str(), *port))?),
         };
-        match &listener {
-            Self::Unix { socket, .. } => socket.set_nonblocking(true)?,
+        listener.begin()
+    }
+
+    /// Takes over what listens already.
+    pub fn take_over(inherited: Inherited) -> io::Result<Self> {
+        let listener = match inherited {
+            Inherited::Unix(socket) => Self::Unix(socket, None),
+            Inherited::Tcp(socket) => Self::Tcp(socket),
+        };
+        listener.begin()
+    }
+
+    fn begin(self) -> io::Result<Self> {
+        match &self {
+            Self::Unix(socket, _) => socket.set_nonblocking(true)?,
             Self::Tcp(socket) => socket.set_nonblocking(true)?,
         }
-        Ok(listener)
+        Ok(self)
     }
 
     /// Where it listens: the port that was found where any was asked for.
@@ -47,7 +97,7 @@ impl Listener {
     /// The next client; `WouldBlock` when there is none.
     pub fn accept(&self) -> io::Result<Stream> {
         match self {
-            Self::Unix { socket, .. } => {
+            Self::Unix(socket, _) => {
                 let (stream, _) = socket.accept()?;
                 stream.set_nonblocking(true)?;
                 Ok(Stream::Unix(stream))
@@ -65,7 +115,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Self::Unix { path, .. } = self {
+        if let Self::Unix(_, Some(path)) = self {
             // Whoever starts next removes it otherwise.
             std::fs::remove_file(path).ok();
         }
@@ -75,7 +125,7 @@ impl Drop for Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Unix { socket, .. } => socket.as_fd(),
+            Self::Unix(socket, _) => socket.as_fd(),
             Self::Tcp(socket) => socket.as_fd(),
         }
     }

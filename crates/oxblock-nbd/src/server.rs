@@ -13,7 +13,7 @@ use crate::address::Address;
 use crate::connection::{Connection, Spares};
 use crate::engine::Engine;
 use crate::events::{Events, Ready, Source};
-use crate::listener::Listener;
+use crate::listener::{Inherited, Listener};
 
 /// Clients that one round takes from one listener.
 const ACCEPTS: usize = 16;
@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// How to serve.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Where to listen; at least one address.
+    /// Where to listen.
     pub listen: Vec<Address>,
     /// The name of the export. Clients that name none get it too.
     pub name: String,
@@ -78,24 +78,36 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens for clients of `volume`. `stop` ends [`run`](Self::run) when it polls readable.
+    /// Listens for clients of `volume`, on the `inherited` sockets too. `stop` ends [`run`](Self::run) when it polls readable.
     ///
     /// # Errors
     /// What keeps it from listening, with the address.
-    pub fn new(mut volume: Volume, options: &ServerOptions, stop: OwnedFd) -> Result<Self> {
+    pub fn new(
+        mut volume: Volume,
+        options: &ServerOptions,
+        inherited: Vec<Inherited>,
+        stop: OwnedFd,
+    ) -> Result<Self> {
         let failed = |error| Error::io("set up the event loop", error);
         let events = Events::new().map_err(failed)?;
         volume.watch(events.descriptor())?;
         let receive = Ready { receive: true, ..Ready::default() };
         events.add(&stop, Source::Stop, receive).map_err(failed)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+        for socket in inherited {
+            let failed = |error| Error::io("listen on a socket that was passed on", error);
+            socket.address().map_err(failed)?;
+            listeners.push(Listener::take_over(socket).map_err(failed)?);
+        }
         for asked in &options.listen {
             let failed =
                 |error| Error::io(format!("listen on {}", asked.uri(&options.name)), error);
             let listener = Listener::bind(asked).map_err(failed)?;
-            events.add(&listener, Source::Listener(listeners.len()), receive).map_err(failed)?;
             addresses.push(listener.address(asked));
             listeners.push(listener);
+        }
+        for (place, listener) in listeners.iter().enumerate() {
+            events.add(listener, Source::Listener(place), receive).map_err(failed)?;
         }
         let export = Export {
             name: options.name.clone(),
@@ -121,7 +133,7 @@ impl Server {
         })
     }
 
-    /// Where it listens, with the ports that were found where any was asked for.
+    /// Where it was asked to listen, with the ports that were found where any was asked for.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use oxblock_fuse::{Ended, MountOptions, MountPoint};
 
@@ -101,20 +101,28 @@ impl Mount {
         let volume = server.into_volume();
         let damaged = volume.counters().checksum_errors;
         let closed = volume.close();
-        if let (Err(error), Err(_)) = (&served, &closed) {
-            note(&error.to_string());
-        }
-        closed.context("what was not flushed may be lost")?;
-        let ended = served?;
-        unmounted?;
-        if ended == Ended::Aborted {
-            bail!("the kernel has cut off the connection; what was under way there has failed");
-        }
         if damaged > 0 {
             note("the volume is damaged; run 'oxblock check'");
-            return Ok(Exit::Damage);
         }
-        Ok(Exit::Fine)
+        let cut_off = matches!(served, Ok(Ended::Aborted)).then(|| {
+            anyhow!("the kernel has cut off the connection; what was under way there has failed")
+        });
+        let mut errors = [
+            closed.context("what was not flushed may be lost").err(),
+            served.err().map(Into::into),
+            cut_off,
+            unmounted.err().map(Into::into),
+        ]
+        .into_iter()
+        .flatten();
+        // The gravest is how it ends, and none is kept back.
+        let gravest = errors.next();
+        errors.for_each(|error| note(&format!("{error:#}")));
+        match gravest {
+            Some(error) => Err(error),
+            None if damaged > 0 => Ok(Exit::Damage),
+            None => Ok(Exit::Fine),
+        }
     }
 }
 

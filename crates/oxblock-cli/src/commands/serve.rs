@@ -1,20 +1,22 @@
 //! `oxblock serve`: a volume to NBD clients.
 
+mod supervisor;
+
 use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use oxblock::trace::ChromeTrace;
-use oxblock_nbd::{Address, Server, ServerOptions};
+use oxblock_nbd::{Address, Inherited, Server, ServerOptions};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::volume::VolumeArgs;
 use crate::interrupt;
 use crate::output::{Exit, Usage, note, print};
 use crate::report_file::ReportFile;
+use supervisor::PidFile;
 
 /// Serve a volume to NBD clients: virtual machines, containers, the kernel's nbd driver
 ///
@@ -25,7 +27,8 @@ pub struct Serve {
     #[command(flatten)]
     volume: VolumeArgs,
 
-    /// Where to listen, several times if you like: unix:PATH or tcp:HOST:PORT [default: tcp:127.0.0.1:10809]
+    /// Where to listen, several times if you like: unix:PATH or tcp:HOST:PORT [default: the sockets that a supervisor passes
+    /// on, else tcp:127.0.0.1:10809]
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<Address>,
 
@@ -54,42 +57,6 @@ pub struct Serve {
     trace: Option<PathBuf>,
 }
 
-/// A file that is there while the server is.
-struct PidFile(PathBuf);
-
-impl PidFile {
-    /// Refuses a place where something else is than what a server has left behind that was killed.
-    fn judge(path: &Path) -> Result<()> {
-        let metadata = match std::fs::metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            other => other.with_context(|| path.display().to_string())?,
-        };
-        let number = metadata.is_file()
-            && metadata.len() < 32
-            && std::fs::read(path)
-                .with_context(|| path.display().to_string())?
-                .iter()
-                .all(|byte| byte.is_ascii_digit() || byte.is_ascii_whitespace());
-        if !number {
-            bail!("{} is no place for the process number: something else is there", path.display());
-        }
-        Ok(())
-    }
-
-    fn write(path: &Path) -> Result<Self> {
-        std::fs::write(path, format!("{}\n", std::process::id()))
-            .with_context(|| format!("write {}", path.display()))?;
-        Ok(Self(path.to_owned()))
-    }
-}
-
-impl Drop for PidFile {
-    fn drop(&mut self) {
-        // Whoever looks at it finds that the process is gone.
-        std::fs::remove_file(&self.0).ok();
-    }
-}
-
 /// As many open files as the system allows: each client has one, and the usual limit of 1024 is there for programs that
 /// know no better way to wait than `select`.
 fn allow_descriptors() {
@@ -101,10 +68,11 @@ fn allow_descriptors() {
 
 impl Serve {
     pub fn run(mut self) -> Result<Exit> {
-        if self.listen.is_empty() {
+        let inherited = supervisor::sockets()?;
+        if self.listen.is_empty() && inherited.is_empty() {
             self.listen.push("tcp:127.0.0.1:10809".parse().map_err(Usage)?);
         }
-        self.judge()?;
+        self.judge(&inherited)?;
         // The place for the trace before anything else is done.
         let trace = self.trace_file()?;
         let (_, stop) = interrupt::watched().context("watch for signals")?;
@@ -121,13 +89,17 @@ impl Serve {
             read_only: self.read_only,
             ..ServerOptions::default()
         };
-        let server = Server::new(volume, &options, stop)?;
+        let server = Server::new(volume, &options, inherited, stop)?;
         for address in server.addresses() {
             print(&address.uri(&self.export))?;
         }
         let pid_file = self.pid_file.as_deref().map(PidFile::write).transpose()?;
-        self.tell_ready()?;
+        if let Some(number) = self.ready_fd {
+            supervisor::tell_ready(number)?;
+        }
+        supervisor::notify("READY=1");
         let volume = server.run(&mut note);
+        supervisor::notify("STOPPING=1");
         let checksum_errors = volume.counters().checksum_errors;
         let closed = volume.close();
         drop(pid_file);
@@ -136,18 +108,24 @@ impl Serve {
             Some(trace) => trace.lock().unwrap_or_else(PoisonError::into_inner).finish(),
             None => Ok(()),
         };
+        if checksum_errors > 0 {
+            note(&format!("{checksum_errors} blocks failed verification; run 'oxblock check'"));
+        }
         closed?;
         finished?;
         if checksum_errors > 0 {
-            note(&format!("{checksum_errors} blocks failed verification; run 'oxblock check'"));
             return Ok(Exit::Damage);
         }
         Ok(Exit::Fine)
     }
 
     /// Refuses what makes no sense, or is not safe unless it was asked for.
-    fn judge(&self) -> Result<()> {
-        let open = self.listen.iter().find(|address| address.is_remote());
+    fn judge(&self, inherited: &[Inherited]) -> Result<()> {
+        let mut all = self.listen.clone();
+        for socket in inherited {
+            all.extend(socket.address().context("a socket that was passed on")?);
+        }
+        let open = all.iter().find(|address| address.is_remote());
         if let (Some(address), false) = (open, self.allow_plaintext) {
             let text = format!(
                 "{} can be reached from other machines, and nothing is encrypted; \
@@ -170,16 +148,5 @@ impl Serve {
         let Some(path) = &self.trace else { return Ok(None) };
         let file = ReportFile::new(path, self.volume.paths(), "--trace")?.stream()?;
         Ok(Some((path.clone(), file)))
-    }
-
-    /// Tells whoever has started this that it listens.
-    fn tell_ready(&self) -> Result<()> {
-        let Some(number) = self.ready_fd else { return Ok(()) };
-        let path = format!("/proc/self/fd/{number}");
-        File::options()
-            .write(true)
-            .open(path)
-            .and_then(|mut pipe| pipe.write_all(b"\n"))
-            .with_context(|| format!("write to descriptor {number}"))
     }
 }

@@ -120,3 +120,20 @@ pub fn content(seed: u64, len: usize) -> Vec<u8> {
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
+
+/// Runs another program; `None`, and a word about it, when it is not installed.
+pub fn other(program: &str, args: &[&str]) -> Option<Ran> {
+    let mut command = Command::new(program);
+    // The system's own first: what a program of the distribution runs is of the distribution too.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.args(args).env("PATH", format!("/usr/bin:/bin:{path}"));
+    let output = match command.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(_) => {
+            println!("skipped: {program} is not installed");
+            return None;
+        }
+    };
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(Ran { code: output.status.code().unwrap_or(-1), stdout: output.stdout, stderr })
+}

@@ -62,7 +62,7 @@ impl Serving {
         let open = OpenOptions { read_only: options.read_only, ..OpenOptions::default() };
         let volume = Volume::open_on(Box::new(disk.queue()), &open).unwrap();
         let (told, stop) = UnixStream::pair().unwrap();
-        let server = Server::new(volume, &options, told.into()).unwrap();
+        let server = Server::new(volume, &options, Vec::new(), told.into()).unwrap();
         let said = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&said);
         let thread = std::thread::spawn(move || {
