@@ -109,6 +109,22 @@ pub fn note(text: &str) {
     writeln!(std::io::stderr().lock(), "oxblock: {text}").ok();
 }
 
+/// How a server ends that has met `damaged` bad blocks: with the first of `errors`, which are in the order of their weight. The
+/// others are told before it, and so is the damage.
+pub fn ended(errors: impl IntoIterator<Item = anyhow::Error>, damaged: u64) -> Result<Exit> {
+    if damaged > 0 {
+        note(&format!("{damaged} times a block failed verification; run 'oxblock check'"));
+    }
+    let mut errors = errors.into_iter();
+    let gravest = errors.next();
+    errors.for_each(|error| note(&format!("{error:#}")));
+    match gravest {
+        Some(error) => Err(error),
+        None if damaged > 0 => Ok(Exit::Damage),
+        None => Ok(Exit::Fine),
+    }
+}
+
 /// Prints rows of a name and a value, the values in one column.
 pub fn print_table(rows: &[(&str, String)]) -> Result<()> {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

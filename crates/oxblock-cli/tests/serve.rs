@@ -1,97 +1,21 @@
 //! `oxblock serve`, by clients that nobody here wrote, and under kill -9.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../../oxblock-nbd/tests/common/client.rs"]
 mod client;
 mod common;
 
-use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use client::Client;
-use common::{arg, command, content, other, oxblock};
+use common::served::{SIZE, Served, start};
+use common::{arg, content, other, oxblock};
 use oxblock_nbd_proto::wire::command::{FLUSH, READ, TRIM, WRITE, WRITE_ZEROES};
 use oxblock_nbd_proto::{Request, Style};
-use tempfile::TempDir;
 
-const SIZE: u64 = 64 << 20;
-
-/// A volume that is served.
-struct Served {
-    folder: TempDir,
-    child: Child,
-}
-
-impl Served {
-    /// A new volume.
-    fn new(more: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let device = folder.path().join("d.ox");
-        oxblock(["create", arg(&device), "--size", "64M"]).ended(0);
-        let child = start(folder.path(), more);
-        Self { folder, child }
-    }
-
-    fn uri(&self) -> String {
-        format!("nbd+unix:///?socket={}", self.socket().display())
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("s")
-    }
-
-    /// Bytes of memory that it has.
-    fn memory(&self) -> u64 {
-        let status = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(status).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn client(&self) -> Client {
-        Client::connect(UnixStream::connect(self.socket()).unwrap(), Style::Structured)
-    }
-
-    /// Ends it as a supervisor does, and checks the volume.
-    fn end(mut self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
-        assert!(!self.socket().exists());
-        oxblock(["check", arg(&self.path("d.ox"))]).ended(0);
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // Not there any more when all went well.
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-/// Starts a server on `d.ox` in `folder` and waits until it listens.
-fn start(folder: &Path, more: &[&str]) -> Child {
-    let (device, socket) = (folder.join("d.ox"), folder.join("s"));
-    let mut child = command(["serve", arg(&device), "--listen"])
-        .arg(format!("unix:{}", socket.display()))
-        .args(more)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    lines.read_line(&mut line).unwrap();
-    assert!(line.contains(&format!("socket={}", socket.display())), "{line}");
-    // Nothing more is said there.
-    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-    child
+fn client(served: &Served) -> Client {
+    Client::connect(UnixStream::connect(served.socket()).unwrap(), Style::Structured)
 }
 
 #[test]
@@ -125,7 +49,7 @@ fn two_servers_do_not_share_a_socket_or_a_volume() {
     assert!(ran.stderr.contains("another server listens there"), "{}", ran.stderr);
     let elsewhere = format!("unix:{}", served.path("t").display());
     oxblock(["serve", arg(&served.path("d.ox")), "--listen", &elsewhere]).ended(1);
-    served.client().write(0, b"still served");
+    client(&served).write(0, b"still served");
     served.end();
 }
 
@@ -312,7 +236,7 @@ fn the_same_requests_get_the_same_answers_from_nbdkit() {
         connect()
     });
     let mut theirs = Client::connect(stream.unwrap(), Style::Structured);
-    let mut ours = served.client();
+    let mut ours = client(&served);
     let seed = 21;
     let mut random = common::Random(seed);
     for step in 0..3000 {
@@ -355,15 +279,15 @@ fn the_same_requests_get_the_same_answers_from_nbdkit() {
 #[test]
 fn clients_take_no_more_memory_than_their_share() {
     let served = Served::new(&[]);
-    let mut other = served.client();
+    let mut other = client(&served);
     other.write(0, &vec![1; 8 << 20]);
     let before = served.memory();
-    let idle: Vec<Client> = (0..300).map(|_| served.client()).collect();
+    let idle: Vec<Client> = (0..300).map(|_| client(&served)).collect();
     let each = served.memory().saturating_sub(before) / 300;
     println!("{each} bytes for an idle connection");
     assert!(each < 16 << 10);
     // Some that ask for much and read nothing.
-    let greedy: Vec<Client> = (0..3).map(|_| served.client()).collect();
+    let greedy: Vec<Client> = (0..3).map(|_| client(&served)).collect();
     for client in &greedy {
         let mut out = Vec::new();
         for cookie in 0..50_000 {
@@ -401,7 +325,7 @@ fn nothing_flushed_is_lost_by_kill_9() {
     let stamp = |number: u64| [number.to_le_bytes(); 512].concat();
     let mut number = 0;
     for _ in 0..6 {
-        let mut client = served.client();
+        let mut client = client(&served);
         for block in 0..blocks as u64 {
             let found = client.read(block * 4096, 4096);
             let found = u64::from_le_bytes(found[..8].try_into().unwrap());

@@ -37,6 +37,15 @@ impl Place {
     }
 }
 
+/// Waits for what another process does soon.
+fn wait_until(mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Ends a server as supervisors do.
 fn end(mut child: Child) {
     let pid = rustix::process::Pid::from_child(&child);
@@ -138,11 +147,7 @@ fn activated(place: &Place, listen: &str) -> Option<Child> {
 fn a_socket_of_systemd_is_served_and_stays() {
     let place = Place::new();
     let Some(child) = activated(&place, arg(&place.socket)) else { return };
-    let began = Instant::now();
-    while !place.socket.exists() {
-        assert!(began.elapsed() < Duration::from_secs(20));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(|| place.socket.exists());
     let uri = format!("nbd+unix:///?socket={}", place.socket.display());
     let Some(ran) = other("nbdinfo", &["--size", &uri]) else { return end(child) };
     assert_eq!(ran.ended(0).text(), "16777216\n");
@@ -156,9 +161,7 @@ fn what_is_passed_on_must_be_a_safe_socket() {
     let place = Place::new();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     if let Some(child) = activated(&place, &format!("0.0.0.0:{port}")) {
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until(|| TcpStream::connect(("127.0.0.1", port)).is_ok());
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
@@ -177,9 +180,7 @@ fn what_is_passed_on_must_be_a_safe_socket() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    while UnixStream::connect(&place.socket).is_err() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(|| UnixStream::connect(&place.socket).is_ok());
     end(child);
 }
 

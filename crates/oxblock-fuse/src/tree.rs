@@ -152,7 +152,6 @@ impl Tree {
             Op::Ioctl => return Err(Errno::NOTTY),
             Op::Change => return Err(if self.read_only { Errno::ROFS } else { Errno::PERM }),
             Op::Statfs => return reply(Reply::space(unique, self.size, used)),
-            Op::Syncfs => return Ok(Answer::Work(Work::Flush)),
             _ if !self.begun => return Err(Errno::IO),
             _ => {}
         }

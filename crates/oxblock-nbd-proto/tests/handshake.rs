@@ -1,5 +1,4 @@
 //! The handshake, option by option, byte by byte.
-#![allow(clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 

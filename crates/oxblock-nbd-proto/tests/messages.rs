@@ -1,6 +1,6 @@
 //! Requests and replies of the transmission phase, byte by byte; every message decodes to what was encoded, and no part of
 //! one does.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+#![expect(clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 

@@ -1,5 +1,4 @@
 //! What requests are let through, and how the others are refused.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

@@ -21,6 +21,13 @@ pub(crate) struct Lease {
     pub tail: Buf,
 }
 
+impl Lease {
+    /// Bytes of memory that it takes.
+    pub fn held(&self) -> u64 {
+        (self.buf.len() + self.tail.len()) as u64
+    }
+}
+
 /// The idle buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
@@ -81,6 +88,7 @@ mod tests {
         for len in [0, 1, 512, 4096, 4097, 100_000, 32 << 20] {
             let mut lease = buffers.take(len);
             assert_eq!(lease.buf.len(), len);
+            assert!(lease.held().is_power_of_two() && lease.held() >= len as u64);
             lease.buf.fill(1);
             let start = lease.buf.as_ptr();
             buffers.give(lease);

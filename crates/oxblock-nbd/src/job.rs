@@ -15,7 +15,7 @@ const CACHE_STEP: u64 = 1 << 20;
 pub(crate) struct Job {
     /// Whose it is.
     pub connection: usize,
-    /// Bytes of payload that it holds.
+    /// Bytes of buffers that it holds.
     pub held: u64,
     to: ReplyTo,
     step: Step,
@@ -56,7 +56,7 @@ impl Job {
         step: Step,
         lease: Option<Lease>,
     ) -> (Self, Option<Buf>) {
-        let held = lease.as_ref().map_or(0, |lease| lease.buf.len() as u64);
+        let held = lease.as_ref().map_or(0, Lease::held);
         let (buf, tail) = lease.map(|Lease { buf, tail }| (buf, tail)).unzip();
         (Self { connection, held, to, step, tail }, buf)
     }

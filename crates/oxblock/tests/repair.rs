@@ -460,7 +460,9 @@ fn what_recovery_has_passed_over_is_not_undone() {
     // Blocks of the tail are in the first leaf, and in others.
     let world = with_tail(19);
     world.damage(world.nodes()[0].2);
-    world.open().close().unwrap();
+    let volume = world.open();
+    assert!(volume.notices().iter().any(|notice| notice.contains("passed over writes")));
+    volume.close().unwrap();
     assert!(world.superblock().features.has_passed_over());
     let report = world.repair();
     assert!(!report.is_sound());
@@ -468,6 +470,7 @@ fn what_recovery_has_passed_over_is_not_undone() {
     assert!((100..140).all(|block| failing.contains(&block)), "{failing:?}");
     assert!(!failing.contains(&2000));
     assert!(!world.superblock().features.has_passed_over());
+    assert!(!world.open().notices().iter().any(|notice| notice.contains("passed over")));
 }
 
 #[test]

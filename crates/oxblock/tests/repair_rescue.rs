@@ -23,8 +23,12 @@ use world::{World, options};
 
 /// Damages the headers before anything live, all but every `spare`-th; returns how many.
 fn damage_headers(world: &World, spare: usize) -> u64 {
-    let live: HashSet<u64> =
-        world.addresses().into_iter().chain(world.nodes().iter().map(|node| node.2)).collect();
+    let live: HashSet<u64> = world
+        .addresses()
+        .into_iter()
+        .chain(world.nodes().iter().map(|node| node.2))
+        .chain([world.superblock().checkpoint.table_root.addr])
+        .collect();
     let mut hit = 0;
     for (place, (header, _)) in world.records().into_iter().enumerate() {
         let behind =
@@ -45,6 +49,19 @@ fn is_healed(world: &World, report: &RepairReport) {
     assert_eq!(world.check(), [""; 0]);
     assert!(world.reopened().is_empty());
     assert_eq!(world.check(), [""; 0]);
+}
+
+#[test]
+fn the_segment_table_of_an_empty_volume_is_moved() {
+    let mut world = World::new(16 << 20, 6);
+    let mut volume = world.open();
+    world.write(&mut volume, 0, 1);
+    world.trim(&mut volume, 0, 1);
+    volume.close().unwrap();
+    assert!(world.addresses().is_empty());
+    assert!(damage_headers(&world, usize::MAX) > 0);
+    let report = world.repair();
+    is_healed(&world, &report);
 }
 
 #[test]

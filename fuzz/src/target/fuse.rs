@@ -61,7 +61,6 @@ fn operations() -> Vec<Op> {
         Op::Getattr,
         Op::Opendir,
         Op::Fsync,
-        Op::Syncfs,
         Op::Fsyncdir,
         Op::Flush,
         Op::Release,

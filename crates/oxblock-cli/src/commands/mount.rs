@@ -11,7 +11,7 @@ use oxblock_fuse::{Ended, MountOptions, MountPoint};
 
 use super::volume::VolumeArgs;
 use crate::interrupt;
-use crate::output::{Exit, Usage, note, print};
+use crate::output::{Exit, Usage, ended, note, print};
 use crate::same::is_same;
 use crate::size::human;
 
@@ -101,28 +101,16 @@ impl Mount {
         let volume = server.into_volume();
         let damaged = volume.counters().checksum_errors;
         let closed = volume.close();
-        if damaged > 0 {
-            note("the volume is damaged; run 'oxblock check'");
-        }
         let cut_off = matches!(served, Ok(Ended::Aborted)).then(|| {
             anyhow!("the kernel has cut off the connection; what was under way there has failed")
         });
-        let mut errors = [
+        let errors = [
             closed.context("what was not flushed may be lost").err(),
             served.err().map(Into::into),
             cut_off,
             unmounted.err().map(Into::into),
-        ]
-        .into_iter()
-        .flatten();
-        // The gravest is how it ends, and none is kept back.
-        let gravest = errors.next();
-        errors.for_each(|error| note(&format!("{error:#}")));
-        match gravest {
-            Some(error) => Err(error),
-            None if damaged > 0 => Ok(Exit::Damage),
-            None => Ok(Exit::Fine),
-        }
+        ];
+        ended(errors.into_iter().flatten(), damaged)
     }
 }
 

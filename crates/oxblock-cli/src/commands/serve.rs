@@ -14,7 +14,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::volume::VolumeArgs;
 use crate::interrupt;
-use crate::output::{Exit, Usage, note, print};
+use crate::output::{Exit, Usage, ended, note, print};
 use crate::report_file::ReportFile;
 use supervisor::PidFile;
 
@@ -108,15 +108,8 @@ impl Serve {
             Some(trace) => trace.lock().unwrap_or_else(PoisonError::into_inner).finish(),
             None => Ok(()),
         };
-        if checksum_errors > 0 {
-            note(&format!("{checksum_errors} blocks failed verification; run 'oxblock check'"));
-        }
-        closed?;
-        finished?;
-        if checksum_errors > 0 {
-            return Ok(Exit::Damage);
-        }
-        Ok(Exit::Fine)
+        let errors = [closed.err().map(Into::into), finished.err().map(Into::into)];
+        ended(errors.into_iter().flatten(), checksum_errors)
     }
 
     /// Refuses what makes no sense, or is not safe unless it was asked for.

@@ -8,6 +8,7 @@
 )]
 
 pub mod mount;
+pub mod served;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -55,7 +55,6 @@ fn body(op: &Op) -> (u32, Vec<u8>) {
             plain(Opcode::Write, &body)
         }
         Op::Fsync => empty(Opcode::Fsync, 16),
-        Op::Syncfs => empty(Opcode::Syncfs, 8),
         Op::Fsyncdir => empty(Opcode::Fsyncdir, 16),
         Op::Flush => empty(Opcode::Flush, 24),
         Op::Release => empty(Opcode::Release, 24),

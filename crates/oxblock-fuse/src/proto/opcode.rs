@@ -6,7 +6,7 @@ macro_rules! opcodes {
         /// The operations that are known. Numbers and names are those of `enum fuse_opcode`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u32)]
-        #[allow(missing_docs, reason = "the kernel's names")]
+        #[expect(missing_docs, reason = "the kernel's names")]
         pub enum Opcode { $($(#[$doc])* $name = $number,)* }
 
         impl Opcode {
@@ -69,7 +69,6 @@ opcodes! {
     Fallocate = 43,
     Rename2 = 45,
     Lseek = 46,
-    Syncfs = 50,
     Tmpfile = 51,
 }
 

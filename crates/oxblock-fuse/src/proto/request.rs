@@ -88,8 +88,6 @@ pub enum Op {
     },
     /// What was written becomes durable.
     Fsync,
-    /// The same for the whole file system.
-    Syncfs,
     /// The same for a folder.
     Fsyncdir,
     /// A descriptor is closed.
@@ -220,7 +218,6 @@ fn decode_op(opcode: Opcode, body: &[u8]) -> Result<Op, &'static str> {
         }
         Opcode::Write => return Err("a write without a payload"),
         Opcode::Fsync => Op::Fsync,
-        Opcode::Syncfs => Op::Syncfs,
         Opcode::Fsyncdir => Op::Fsyncdir,
         Opcode::Flush => Op::Flush,
         Opcode::Release => Op::Release,

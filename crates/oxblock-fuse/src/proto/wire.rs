@@ -1,5 +1,5 @@
 //! The structures, as they are on the wire. Names and order are the header's.
-#![allow(missing_docs, reason = "the fields are documented by the kernel's header")]
+#![expect(missing_docs, reason = "the fields are documented by the kernel's header")]
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

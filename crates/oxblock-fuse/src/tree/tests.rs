@@ -77,7 +77,6 @@ fn writes_are_cut_at_the_end_and_refused_behind_it() {
     let durable = Op::Write { offset: 0, size: 1, durable: true };
     work(tree, durable, Work::Write { offset: 0, len: 1, durable: true });
     work(tree, Op::Fsync, Work::Flush);
-    work(tree, Op::Syncfs, Work::Flush);
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Output {
 
     /// Adds a buffer.
     pub fn buffer(&mut self, lease: Lease) {
-        self.held += lease.buf.len() as u64;
+        self.held += lease.held();
         self.parts.push_back(Part::Buffer(lease));
         self.forget_if_closed();
     }
@@ -149,7 +149,7 @@ impl Output {
                     self.spare = bytes;
                 }
                 Some(Part::Buffer(lease)) => {
-                    self.held -= lease.buf.len() as u64;
+                    self.held -= lease.held();
                     buffers.give(lease);
                 }
                 Some(Part::Piece(buf)) => self.held -= buf.len() as u64,

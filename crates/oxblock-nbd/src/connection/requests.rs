@@ -61,7 +61,7 @@ impl Connection {
             let Some(payload) = self.payload.take_if(|_| complete) else { return false };
             match payload {
                 Payload::Take { to, command, lease, .. } => {
-                    self.held -= lease.buf.len() as u64;
+                    self.held -= lease.held();
                     let started = engine.start(key, to, command, Some(lease), &mut self.output);
                     self.count(&started);
                 }
@@ -105,7 +105,7 @@ impl Connection {
                 self.large = payload >= LARGE;
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
                 let lease = engine.buffers.take(len);
-                self.held += len as u64;
+                self.held += lease.held();
                 self.payload = Some(Payload::Take { to, command, lease, filled: 0 });
             }
             Ok(command) => {

@@ -105,6 +105,13 @@ impl Volume {
         if lost > 0 {
             notices.push(format!("{lost} map nodes are damaged; run 'oxblock check'"));
         }
+        if lane.geometry.superblock.features.has_passed_over() {
+            notices.push(
+                "recovery has passed over writes to damaged parts of the map, whose blocks fail; 'oxblock check --repair' \
+                 makes them usable again"
+                    .into(),
+            );
+        }
         if !options.read_only {
             check_counters(&lane)?;
             if replayed.records > 0 || options.rollback {

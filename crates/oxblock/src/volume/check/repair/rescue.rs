@@ -31,7 +31,8 @@ impl Check<'_, '_> {
         let (mut moved, mut begin) = (0, 0);
         self.recount();
         // Nothing is moved twice, unless the device damages what was just written: then it ends here.
-        let most = self.live.iter().map(|live| u64::from(*live)).sum();
+        let live: u64 = self.live.iter().map(|live| u64::from(*live)).sum();
+        let most = live + self.lane.table.addresses().count() as u64;
         while begin < count && moved < most {
             let mut segments = begin..count;
             let mut gaps = self.find_gaps(&mut segments);
