@@ -166,7 +166,7 @@ impl World {
     fn refused(&mut self, error: &Error) -> Result<(), Violation> {
         self.coverage.refused += 1;
         self.drop_volume();
-        let failing = self.plan.trouble == Trouble::Errors && self.is_excused();
+        let failing = self.plan.trouble == Trouble::Errors && self.is_excused(error);
         match failing || self.plan.trouble.excuses(error) {
             true => Ok(()),
             false => Err(format!("open failed ({:?}): {error}", error.kind())),
@@ -262,7 +262,7 @@ impl World {
                 self.model.closed(!self.plan.trouble.fails_reads());
                 Ok(())
             }
-            Err(_) if self.is_excused() => {
+            Err(error) if self.is_excused(&error) => {
                 self.coverage.latches += 1;
                 self.end_latched()
             }

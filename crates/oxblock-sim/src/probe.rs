@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use oxblock::Error;
 use oxblock::device::sim::SimQueue;
 use oxblock::device::{Action, Done, IoQueue, Job, Op, QueueLimits, Waiter};
 
@@ -26,6 +27,8 @@ pub struct Failures {
     of_record: HashMap<u64, u32>,
     /// Of the present superblock, copies that have ended, and copies that have failed.
     copies: (u32, u32),
+    /// Writes of the log that have failed since the last superblock.
+    since: u32,
     excuse: bool,
 }
 
@@ -35,6 +38,7 @@ impl Failures {
         if superblock {
             self.copies.0 += 1;
             self.copies.1 += u32::from(failed);
+            self.since = if failed { self.since } else { 0 };
             if self.copies.0 == 2 {
                 self.excuse |= self.copies.1 == 2;
                 self.copies = (0, 0);
@@ -45,14 +49,17 @@ impl Failures {
             self.of_record.remove(&tag);
             return;
         }
+        self.since += 1;
         let times = self.of_record.entry(tag).or_default();
         *times += 1;
         self.excuse |= *times >= PLACES;
     }
 
-    /// Whether a record failed in all places, or both copies of a superblock.
-    pub fn is_excuse(&self) -> bool {
-        self.excuse
+    /// Whether a record failed in all places, or both copies of a superblock; or whether several have failed since the last
+    /// checkpoint, and the volume says that this was one too many for the places which it had.
+    pub fn is_excuse(&self, error: &Error) -> bool {
+        let no_place = || error.to_string().contains("finding another place for the log");
+        self.excuse || (self.since > 1 && no_place())
     }
 }
 

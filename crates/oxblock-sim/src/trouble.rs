@@ -174,10 +174,10 @@ impl World {
         FaultPlan::new().rule(FaultRule::new(OpKind::Write, fault).on(0).within(place).forever())
     }
 
-    /// Whether a volume may stop taking writes for what its device has done.
-    pub fn is_excused(&self) -> bool {
+    /// Whether a volume may stop taking writes, with this error, for what its device has done.
+    pub fn is_excused(&self, error: &Error) -> bool {
         match self.plan.trouble {
-            Trouble::Errors => self.failures.lock().is_ok_and(|failures| failures.is_excuse()),
+            Trouble::Errors => self.failures.lock().is_ok_and(|failures| failures.is_excuse(error)),
             trouble => trouble.latches(),
         }
     }

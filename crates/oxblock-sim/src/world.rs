@@ -367,7 +367,7 @@ impl World {
                 if let Pending::Write(place) = pending {
                     self.model.failed(place);
                 }
-                let excused = self.is_excused();
+                let excused = self.is_excused(error);
                 if !self.disk.is_off() && !self.latched && excused {
                     self.latched = true;
                     self.coverage.latches += 1;

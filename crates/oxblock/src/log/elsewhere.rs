@@ -9,7 +9,8 @@
 //! Of what the old place holds, nothing counts. It may be all of a record, for a write may have failed and reached the media:
 //! then both places hold the same, and recovery goes by the one that was opened last.
 //!
-//! A record that was lost in [`PLACES`] segments latches the lane, and so does one for which no segment is left.
+//! A record that was lost in [`PLACES`] segments latches the lane, and so does one for which no segment of the reserve list is
+//! left: only a checkpoint could name more.
 
 use std::io;
 
@@ -89,14 +90,19 @@ impl Lane {
         let elsewhere = &mut self.log.elsewhere;
         elsewhere.tries = if first == elsewhere.first { elsewhere.tries + 1 } else { 1 };
         elsewhere.first = first;
-        let mut possible = elsewhere.tries < PLACES;
+        let tired = elsewhere.tries >= PLACES;
+        let mut possible = !tired;
         let mut nodes = false;
         for (segment, first) in places {
             possible = possible && self.move_records(segment, first, &mut nodes);
         }
         if !possible {
             let error = self.log.elsewhere.error.take();
-            self.latch_io("writing the log", error.unwrap_or_else(|| io::Error::other("lost")));
+            let doing = match tired {
+                true => "writing the log",
+                false => "finding another place for the log until the next checkpoint",
+            };
+            self.latch_io(doing, error.unwrap_or_else(|| io::Error::other("lost")));
             self.leave_lost();
             return true;
         }
