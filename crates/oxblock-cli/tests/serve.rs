@@ -54,6 +54,58 @@ fn two_servers_do_not_share_a_socket_or_a_volume() {
 }
 
 #[test]
+fn several_volumes_are_exports_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = folder.path().join("more.ox");
+    oxblock(["create", arg(&more), "--size", "16M", "--label", "logs"]).ended(0);
+    let more = format!("more={}", more.display());
+    let served = Served::new(&["--export", "main", "--volume", &more]);
+    let device = served.path("d.ox");
+    for (what, wrong) in [("two volumes", "main"), ("NAME=DEVICE", "more.ox"), ("lock", "other")] {
+        let value = format!("{wrong}={}", device.display());
+        let value = if wrong == "more.ox" { wrong } else { &value };
+        let listen = format!("unix:{}", served.path("t").display());
+        let first = served.path("x.ox");
+        oxblock(["create", arg(&first), "--size", "16M", "--force"]).ended(0);
+        let ran = oxblock([
+            "serve",
+            arg(&first),
+            "--export",
+            "main",
+            "--listen",
+            &listen,
+            "--volume",
+            value,
+        ]);
+        assert!(ran.stderr.contains(what), "{value}: {}", ran.stderr);
+    }
+    let uri = |name: &str| format!("nbd+unix:///{name}?socket={}", served.socket().display());
+    let Some(ran) = other("nbdinfo", &["--list", "--json", &uri("")]) else { return };
+    let json: serde_json::Value = serde_json::from_slice(&ran.ended(0).stdout).unwrap();
+    let offered: Vec<_> = ["export-name", "description", "export-size"]
+        .iter()
+        .map(|what| [json["exports"][0][what].clone(), json["exports"][1][what].clone()])
+        .collect();
+    assert_eq!(
+        serde_json::json!(offered),
+        serde_json::json!([
+            ["main", "more"],
+            ["oxblock volume", "oxblock volume logs"],
+            [SIZE, 16 << 20],
+        ])
+    );
+    let (image, back) = (served.path("image"), served.path("back"));
+    std::fs::write(&image, content(3, 16 << 20)).unwrap();
+    for args in [[arg(&image), &uri("more")], [&uri("more"), arg(&back)]] {
+        let Some(ran) = other("nbdcopy", &args) else { return };
+        ran.ended(0);
+    }
+    assert!(std::fs::read(&image).unwrap() == std::fs::read(&back).unwrap());
+    served.end();
+    oxblock(["check", more.trim_start_matches("more=")]).ended(0);
+}
+
+#[test]
 fn nbdinfo_tells_what_is_offered() {
     let served = Served::new(&["--read-only"]);
     let Some(ran) = other("nbdinfo", &["--json", &served.uri()]) else { return };

@@ -1,6 +1,6 @@
 //! Where a server listens, as users write it, and the NBD URI under which clients find it.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -43,6 +43,17 @@ fn tcp(rest: &str) -> Option<Address> {
     };
     let port = if port.is_empty() { PORT } else { port.parse().ok()? };
     (!host.is_empty()).then(|| Address::Tcp(host.into(), port))
+}
+
+/// As users write it.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
+            Self::Tcp(host, port) => write!(f, "tcp:{host}:{port}"),
+        }
+    }
 }
 
 impl Address {
@@ -108,6 +119,9 @@ mod tests {
         assert_eq!(of("tcp:example.org"), tcp("example.org", 10809));
         assert_eq!(of("tcp:[::1]:99"), tcp("::1", 99));
         assert_eq!(of("tcp:[::1]"), tcp("::1", 10809));
+        for text in ["unix:/run/a b", "tcp:localhost:1234", "tcp:[::1]:99"] {
+            assert_eq!(of(text).to_string(), text);
+        }
         for text in [
             "",
             "unix:",

@@ -1,6 +1,7 @@
 //! The volume, and the requests that are under way in it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use oxblock::{Completion, Request, RequestKind, Volume};
 use oxblock_nbd_proto::{Command, Errno, Export, Offer, ReplyTo, wire};
@@ -19,7 +20,9 @@ const BLOCK: u64 = 4096;
 pub(crate) struct Engine {
     pub volume: Volume,
     pub buffers: Buffers,
-    pub exports: Vec<Export>,
+    /// All that the server offers, and which of it this volume is.
+    pub exports: Arc<[Export]>,
+    pub place: usize,
     /// Nothing is begun any more.
     pub shutdown: bool,
     jobs: Slab<Job>,
@@ -40,11 +43,13 @@ pub(crate) enum Started {
 }
 
 impl Engine {
-    pub fn new(volume: Volume, exports: Vec<Export>) -> Self {
+    /// The volume that is `exports[place]`.
+    pub fn new(volume: Volume, exports: Arc<[Export]>, place: usize) -> Self {
         Self {
             volume,
             buffers: Buffers::default(),
             exports,
+            place,
             shutdown: false,
             jobs: Slab::new(),
             queued: false,

@@ -1,4 +1,4 @@
-//! One epoll set: listeners, clients, and the descriptor that says stop.
+//! One epoll set: listeners, clients, calls from other threads, and the descriptor that says stop.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -20,6 +20,8 @@ pub(crate) enum Source {
     Listener(usize),
     /// A connection, by its key.
     Connection(usize),
+    /// Calls from other threads.
+    Mailbox,
 }
 
 /// What one is interested in, or has.
@@ -39,6 +41,7 @@ impl Source {
             Self::Stop => (0, 0),
             Self::Listener(place) => (1, place),
             Self::Connection(key) => (2, key),
+            Self::Mailbox => (3, 0),
         };
         EventData::new_u64((number as u64) << 2 | kind)
     }
@@ -48,12 +51,16 @@ impl Source {
         match data & 3 {
             0 => Self::Stop,
             1 => Self::Listener(number),
-            _ => Self::Connection(number),
+            2 => Self::Connection(number),
+            _ => Self::Mailbox,
         }
     }
 }
 
 impl Ready {
+    /// Interest in what comes, and in nothing else.
+    pub const RECEIVE: Self = Self { receive: true, send: false, gone: false };
+
     fn flags(self) -> EventFlags {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, self.receive);

@@ -1,4 +1,4 @@
-//! The NBD server: one thread, in which the event loop is the engine's.
+//! The NBD server: one thread for each volume, in which the event loop is the engine's.
 //!
 //! ```text
 //! sockets ─► receive ─► requests, judged ─► volume ─► completions ─► replies ─► send
@@ -12,13 +12,17 @@
 //! - **Bounded**: what a connection holds, from the first byte of a request's payload to the last byte of its reply, has a
 //!   limit (`connection/mod.rs`). Beyond it nothing is received from that connection. A client that does not read its
 //!   replies stops itself, and nobody else.
-//! - **In order**: a flush covers what was acknowledged on any connection, as all share one volume.
+//! - **Several volumes**: each has a loop and a thread. The first one takes clients in and shakes hands; a client that chooses
+//!   another volume moves to its loop, once, before its first request.
+//! - **In order**: a flush covers what was acknowledged on any connection, as all of an export share one volume.
 #![forbid(unsafe_code)]
 
 mod address;
 mod buffers;
 mod connection;
+mod door;
 mod engine;
+mod event_loop;
 mod events;
 mod job;
 mod listener;
@@ -28,4 +32,4 @@ mod status;
 
 pub use address::Address;
 pub use listener::Inherited;
-pub use server::{Server, ServerOptions};
+pub use server::{Offered, Server, ServerOptions};

@@ -20,7 +20,7 @@ fn works(client: &mut Client) {
 
 /// All that a client says in a short session.
 fn session(style: Style) -> Vec<u8> {
-    let mut out = hello(style);
+    let mut out = hello(style, "");
     let flags = if style == Style::Extended { 0x20 } else { 0 };
     let write = Request { flags, command: WRITE, cookie: 1, offset: 1 << 20, length: 50 };
     write.encode(style, &mut out);
@@ -81,12 +81,12 @@ fn noise_ends_the_session_it_comes_in() {
     let mut random = Rng::new(3);
     let mut option = vec![0, 0, 0, 3];
     option.extend_from_slice(b"IHAVEOPT\0\0\0\x07\xff\xff\xff\xff");
-    let wrong_magic = [hello(Style::Structured), vec![0x25, 0x60, 0x95, 0x14]].concat();
-    let mut huge = hello(Style::Extended);
+    let wrong_magic = [hello(Style::Structured, ""), vec![0x25, 0x60, 0x95, 0x14]].concat();
+    let mut huge = hello(Style::Extended, "");
     let request = Request { flags: 0x20, command: WRITE, cookie: 1, offset: 0, length: u64::MAX };
     request.encode(Style::Extended, &mut huge);
     let mut said = vec![option, wrong_magic, huge, vec![0xff; 4], noise(&mut random, 10_000)];
-    said.extend((0..20).map(|_| [hello(Style::Structured), noise(&mut random, 5000)].concat()));
+    said.extend((0..20).map(|_| [hello(Style::Structured, ""), noise(&mut random, 5000)].concat()));
     for bytes in said {
         let mut stream = serving.raw();
         // It may hang up before all is said.

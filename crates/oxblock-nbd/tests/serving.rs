@@ -159,12 +159,11 @@ fn errors_as_the_protocol_wants_them() {
 #[test]
 fn a_read_only_export() {
     let disk = {
-        let mut serving = Serving::new();
+        let serving = Serving::new();
         serving.client(Style::Structured).write(0, b"kept");
-        serving.join().close().unwrap();
-        serving.disk.clone()
+        serving.close()
     };
-    let serving = Serving::on(disk, |options| options.read_only = true);
+    let serving = Serving::on(disk, true);
     let mut client = serving.client(Style::Structured);
     assert_eq!(client.read(0, 5), b"kept\0");
     for command in [WRITE_ZEROES, TRIM] {
@@ -288,7 +287,7 @@ fn a_flush_covers_what_was_acknowledged_on_other_connections() {
     disk.power_cut_keep_none();
     // The volume of before sees nothing but errors; it goes as it is.
     drop(serving.join());
-    let serving = Serving::on(disk, |_| {});
+    let serving = Serving::on(disk, false);
     let mut client = serving.client(Style::Structured);
     assert_eq!(client.read(0, 4096), [0; 4096]);
     for round in 1..20u8 {
@@ -330,10 +329,11 @@ fn a_server_that_stops_finishes_what_was_begun() {
             error => assert_eq!(error, Some(Errno::Shutdown)),
         }
     }
-    serving.join().close().unwrap();
+    let path = serving.path.clone();
+    let disk = serving.close();
     drop(idle);
-    assert!(!serving.path.exists(), "the socket is removed");
-    let serving = Serving::on(serving.disk.clone(), |_| {});
+    assert!(!path.exists(), "the socket is removed");
+    let serving = Serving::on(disk, false);
     let mut client = serving.client(Style::Simple);
     for cookie in acknowledged {
         let number = cookie - 1;

@@ -1,5 +1,6 @@
-//! `oxblock serve`: a volume to NBD clients.
+//! `oxblock serve`: volumes to NBD clients.
 
+mod exports;
 mod supervisor;
 
 use std::fs::File;
@@ -9,18 +10,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use clap::Args;
 use oxblock::trace::ChromeTrace;
-use oxblock_nbd::{Address, Inherited, Server, ServerOptions};
+use oxblock_nbd::{Address, Inherited, Offered, Server, ServerOptions};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::volume::VolumeArgs;
 use crate::interrupt;
 use crate::output::{Exit, Usage, ended, note, print};
 use crate::report_file::ReportFile;
+use exports::{Named, labelled, offer};
 use supervisor::PidFile;
 
-/// Serve a volume to NBD clients: virtual machines, containers, the kernel's nbd driver
+/// Serve volumes to NBD clients: virtual machines, containers, the kernel's nbd driver
 ///
-/// The URI for clients is printed once the server listens. SIGTERM, SIGHUP or Ctrl-C ends it in good order: what was begun is
+/// The URIs for clients are printed once the server listens. SIGTERM, SIGHUP or Ctrl-C ends it in good order: what was begun is
 /// finished and answered, everything is made durable, the volume is closed. A second one ends it at once.
 #[derive(Args)]
 pub struct Serve {
@@ -35,6 +37,10 @@ pub struct Serve {
     /// The name of the export; clients that name none get it too
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     export: String,
+
+    /// One more volume, as an export of this name; several times if you like
+    #[arg(long = "volume", value_name = "NAME=DEVICE")]
+    more: Vec<Named>,
 
     /// Refuse every change
     #[arg(long)]
@@ -77,39 +83,55 @@ impl Serve {
         let trace = self.trace_file()?;
         let (_, stop) = interrupt::watched().context("watch for signals")?;
         allow_descriptors();
-        let mut volume = self.volume.open(self.read_only)?;
+        let mut offered = self.open()?;
         let trace = trace.map(|(path, file)| Arc::new(Mutex::new(ChromeTrace::new(&path, file))));
-        if let Some(trace) = &trace {
-            volume.set_trace(Some(Box::new(Arc::clone(trace))));
+        if let (Some(trace), Some(only)) = (&trace, offered.first_mut()) {
+            only.volume.set_trace(Some(Box::new(Arc::clone(trace))));
         }
-        let options = ServerOptions {
-            listen: self.listen.clone(),
-            name: self.export.clone(),
-            description: "oxblock volume".into(),
-            read_only: self.read_only,
-            ..ServerOptions::default()
-        };
-        let server = Server::new(volume, &options, inherited, stop)?;
+        let names: Vec<String> = offered.iter().map(|one| one.name.clone()).collect();
+        let options = ServerOptions { listen: self.listen.clone(), ..ServerOptions::default() };
+        let server = Server::new(offered, &options, inherited, stop)?;
         for address in server.addresses() {
-            print(&address.uri(&self.export))?;
+            for name in &names {
+                print(&address.uri(name))?;
+            }
         }
         let pid_file = self.pid_file.as_deref().map(PidFile::write).transpose()?;
         if let Some(number) = self.ready_fd {
             supervisor::tell_ready(number)?;
         }
         supervisor::notify("READY=1");
-        let volume = server.run(&mut note);
+        let volumes = server.run(&|place, text| note(&labelled(&names, place, text)))?;
         supervisor::notify("STOPPING=1");
-        let checksum_errors = volume.counters().checksum_errors;
-        let closed = volume.close();
+        let mut errors = Vec::new();
+        let mut checksum_errors = 0;
+        for (place, volume) in volumes.into_iter().enumerate() {
+            checksum_errors += volume.counters().checksum_errors;
+            let closed = volume.close().map_err(anyhow::Error::from);
+            let closed = if names.len() > 1 {
+                closed.with_context(|| labelled(&names, place, "close"))
+            } else {
+                closed
+            };
+            errors.extend(closed.err());
+        }
         drop(pid_file);
-        // Written out whatever became of the volume.
-        let finished = match trace {
-            Some(trace) => trace.lock().unwrap_or_else(PoisonError::into_inner).finish(),
-            None => Ok(()),
-        };
-        let errors = [closed.err().map(Into::into), finished.err().map(Into::into)];
-        ended(errors.into_iter().flatten(), checksum_errors)
+        // Written out whatever became of the volumes.
+        if let Some(trace) = trace {
+            let finished = trace.lock().unwrap_or_else(PoisonError::into_inner).finish();
+            errors.extend(finished.err().map(Into::into));
+        }
+        ended(errors, checksum_errors)
+    }
+
+    /// All volumes, open.
+    fn open(&self) -> Result<Vec<Offered>> {
+        let first = offer(self.export.clone(), self.volume.open(self.read_only)?, self.read_only);
+        let more = self.more.iter().map(|Named { name, device }| {
+            let volume = self.volume.open_other(device, self.read_only)?;
+            Ok(offer(name.clone(), volume, self.read_only))
+        });
+        std::iter::once(Ok(first)).chain(more).collect()
     }
 
     /// Refuses what makes no sense, or is not safe unless it was asked for.
@@ -130,10 +152,10 @@ impl Serve {
         if let Some(path) = &self.pid_file {
             PidFile::judge(path)?;
         }
-        if self.export.len() > 4096 {
-            return Err(Usage("the name of the export has more than 4096 bytes".into()).into());
+        if self.trace.is_some() && !self.more.is_empty() {
+            return Err(Usage("a trace is of one volume; serve it alone".into()).into());
         }
-        Ok(())
+        exports::judge(&self.export, &self.more)
     }
 
     /// The file of the trace, open, if there shall be one.

@@ -1,6 +1,6 @@
 //! The volume that a command works on: its devices, and how to open it. The same for every command that does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -31,6 +31,11 @@ impl VolumeArgs {
     /// Opens it and passes on what it has to say.
     pub fn open(&self, read_only: bool) -> Result<Volume> {
         self.open.open(&self.devices, read_only)
+    }
+
+    /// Opens another one on `device` in the same way.
+    pub fn open_other(&self, device: &Path, read_only: bool) -> Result<Volume> {
+        self.open.open(&[device.to_owned()], read_only)
     }
 
     /// How to open it, as the arguments say.

@@ -10,6 +10,7 @@ mod requests;
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use oxblock_nbd_proto::{Handshake, Session, Terms};
@@ -40,6 +41,9 @@ enum Phase {
     Transmission(Session, Terms),
 }
 
+/// What each connection of a server holds one of.
+pub(crate) type Seat = Arc<()>;
+
 /// One client.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -57,13 +61,15 @@ pub(crate) struct Connection {
     large: bool,
     interest: Ready,
     since: Instant,
+    /// As long as it is held, the connection is counted.
+    _seat: Seat,
     /// It is on the list of those that something has happened to.
     pub touched: bool,
 }
 
 impl Connection {
     /// A new one, which is greeted.
-    pub fn new(stream: Stream) -> Self {
+    pub fn new(stream: Stream, seat: Seat) -> Self {
         let mut output = Output::default();
         let handshake = output.write(Handshake::greet);
         Self {
@@ -76,8 +82,9 @@ impl Connection {
             held: 0,
             ended: false,
             large: false,
-            interest: Ready { receive: true, ..Ready::default() },
+            interest: Ready::RECEIVE,
             since: Instant::now(),
+            _seat: seat,
             touched: false,
         }
     }
@@ -96,6 +103,21 @@ impl Connection {
     /// When it began, if it is still in the handshake.
     pub fn shaking_since(&self) -> Option<Instant> {
         matches!(self.phase, Phase::Handshake(_)).then_some(self.since)
+    }
+
+    /// The export that it has chosen.
+    pub fn export(&self) -> Option<usize> {
+        match &self.phase {
+            Phase::Handshake(_) => None,
+            Phase::Transmission(session, _) => Some(session.export),
+        }
+    }
+
+    /// Takes it off those that are watched.
+    pub fn forget(&self, events: &Events) {
+        if let Some(stream) = &self.stream {
+            events.remove(stream.as_fd());
+        }
     }
 
     /// True when another request may begin.

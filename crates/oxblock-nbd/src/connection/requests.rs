@@ -14,6 +14,8 @@ impl Connection {
         while !self.ended || !self.input.is_empty() || self.payload.is_some() {
             let went_on = match &self.phase {
                 Phase::Handshake(_) => self.shake_hands(engine),
+                // The engine of its export goes on with it.
+                Phase::Transmission(session, _) if session.export != engine.place => false,
                 Phase::Transmission(session, terms) => {
                     let (session, terms) = (*session, *terms);
                     self.next_request(key, session, &terms, engine)

@@ -48,8 +48,8 @@ pub struct Client {
     asked: HashMap<u64, usize>,
 }
 
-/// All that a client says to begin.
-pub fn hello(style: Style) -> Vec<u8> {
+/// All that a client says to begin with the export of this name.
+pub fn hello(style: Style, name: &str) -> Vec<u8> {
     let mut out = vec![0, 0, 0, 3];
     match style {
         Style::Simple => {}
@@ -58,28 +58,42 @@ pub fn hello(style: Style) -> Vec<u8> {
     }
     if style != Style::Simple {
         let queries = vec!["base:allocation".into()];
-        ClientOption::SetMetaContext(MetaQuery { queries, ..MetaQuery::default() })
-            .encode(&mut out);
+        ClientOption::SetMetaContext(MetaQuery { name: name.into(), queries }).encode(&mut out);
     }
-    ClientOption::Go(InfoRequest::default()).encode(&mut out);
+    ClientOption::Go(InfoRequest { name: name.into(), ..InfoRequest::default() }).encode(&mut out);
     out
 }
 
 impl Client {
     /// Shakes hands.
-    pub fn connect(mut stream: UnixStream, style: Style) -> Self {
+    pub fn connect(stream: UnixStream, style: Style) -> Self {
+        Self::connect_to(stream, style, "")
+    }
+
+    /// Shakes hands for the export of this name.
+    pub fn connect_to(mut stream: UnixStream, style: Style, name: &str) -> Self {
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
-        stream.write_all(&hello(style)).unwrap();
-        let asked = HashMap::new();
-        let mut client = Self { stream, style, cookies: 0, input: Vec::new(), asked };
+        stream.write_all(&hello(style, name)).unwrap();
+        let mut client = Self::greeted(stream, style);
+        client.finish_handshake();
+        client
+    }
+
+    /// A client that has said all that it has to say.
+    pub fn greeted(stream: UnixStream, style: Style) -> Self {
+        Self { stream, style, cookies: 0, input: Vec::new(), asked: HashMap::new() }
+    }
+
+    /// Receives the answers to the handshake.
+    pub fn finish_handshake(&mut self) {
         loop {
             let (size, option, reply) =
-                client.wait(|input| OptionReply::decode(input).unwrap()).unwrap();
-            client.input.drain(..size);
+                self.wait(|input| OptionReply::decode(input).unwrap()).unwrap();
+            self.input.drain(..size);
             assert!(!matches!(reply, OptionReply::Error { .. }), "{reply:?}");
             if option == 7 && reply == OptionReply::Ack {
-                return client;
+                return;
             }
         }
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use oxblock::device::sim::{Rng, SimConfig, SimDisk};
 use oxblock::volume::{create_on, required_size};
 use oxblock::{CreateOptions, OpenOptions, Volume};
-use oxblock_nbd::{Address, Server, ServerOptions};
+use oxblock_nbd::{Address, Offered, Server, ServerOptions};
 use oxblock_nbd_proto::Style;
 
 pub use client::Client;
@@ -34,7 +34,7 @@ pub struct Serving {
     /// What the volume had to say while it was served.
     pub said: Arc<Mutex<Vec<String>>>,
     stop: Option<UnixStream>,
-    thread: Option<JoinHandle<Volume>>,
+    thread: Option<JoinHandle<Vec<Volume>>>,
     _folder: tempfile::TempDir,
 }
 
@@ -46,27 +46,32 @@ impl Serving {
 
     /// The same with options.
     pub fn with(change: impl FnOnce(&mut ServerOptions)) -> Self {
-        let disk = SimDisk::single(SimConfig::new(required_size(SIZE).unwrap(), 7));
-        let options = CreateOptions { size: Some(SIZE), ..CreateOptions::default() };
-        create_on(&mut disk.queue(), &options, "sim").unwrap();
-        Self::on(disk, change)
+        let disk = disk(SIZE);
+        Self::of(vec![offered("", &disk, false)], disk, change)
     }
 
     /// Serves the volume on `disk`.
-    pub fn on(disk: SimDisk, change: impl FnOnce(&mut ServerOptions)) -> Self {
+    pub fn on(disk: SimDisk, read_only: bool) -> Self {
+        Self::of(vec![offered("", &disk, read_only)], disk, |_| ())
+    }
+
+    /// Serves `volumes`, the first of which is on `disk`.
+    pub fn of(
+        volumes: Vec<Offered>,
+        disk: SimDisk,
+        change: impl FnOnce(&mut ServerOptions),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let mut options =
             ServerOptions { listen: vec![Address::Unix(path.clone())], ..ServerOptions::default() };
         change(&mut options);
-        let open = OpenOptions { read_only: options.read_only, ..OpenOptions::default() };
-        let volume = Volume::open_on(Box::new(disk.queue()), &open).unwrap();
         let (told, stop) = UnixStream::pair().unwrap();
-        let server = Server::new(volume, &options, Vec::new(), told.into()).unwrap();
+        let server = Server::new(volumes, &options, Vec::new(), told.into()).unwrap();
         let said = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&said);
         let thread = std::thread::spawn(move || {
-            server.run(&mut |text| hears.lock().unwrap().push(text.to_owned()))
+            server.run(&|_, text| hears.lock().unwrap().push(text.to_owned())).unwrap()
         });
         Self { disk, path, said, stop: Some(stop), thread: Some(thread), _folder: folder }
     }
@@ -74,6 +79,11 @@ impl Serving {
     /// A client.
     pub fn client(&self, style: Style) -> Client {
         Client::connect(self.raw(), style)
+    }
+
+    /// A client of one of several exports.
+    pub fn client_of(&self, name: &str, style: Style) -> Client {
+        Client::connect_to(self.raw(), style, name)
     }
 
     /// A connection on which nothing was said yet.
@@ -89,8 +99,14 @@ impl Serving {
         self.stop.take();
     }
 
+    /// Waits until it has stopped, closes what was served, and gives back the first disk.
+    pub fn close(mut self) -> SimDisk {
+        self.join().into_iter().for_each(|volume| volume.close().unwrap());
+        self.disk.clone()
+    }
+
     /// Waits until it has stopped.
-    pub fn join(&mut self) -> Volume {
+    pub fn join(&mut self) -> Vec<Volume> {
         self.stop();
         self.thread.take().unwrap().join().unwrap()
     }
@@ -99,9 +115,24 @@ impl Serving {
 impl Drop for Serving {
     fn drop(&mut self) {
         if self.thread.is_some() && !std::thread::panicking() {
-            self.join().close().unwrap();
+            self.join().into_iter().for_each(|volume| volume.close().unwrap());
         }
     }
+}
+
+/// A disk with a new volume of `size` bytes.
+pub fn disk(size: u64) -> SimDisk {
+    let disk = SimDisk::single(SimConfig::new(required_size(size).unwrap(), 7));
+    let options = CreateOptions { size: Some(size), ..CreateOptions::default() };
+    create_on(&mut disk.queue(), &options, "sim").unwrap();
+    disk
+}
+
+/// The volume on `disk` as an export.
+pub fn offered(name: &str, disk: &SimDisk, read_only: bool) -> Offered {
+    let open = OpenOptions { read_only, ..OpenOptions::default() };
+    let volume = Volume::open_on(Box::new(disk.queue()), &open).unwrap();
+    Offered { volume, name: name.into(), description: String::new(), read_only }
 }
 
 /// `len` bytes of noise.

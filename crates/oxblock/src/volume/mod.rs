@@ -13,6 +13,7 @@ mod extent;
 mod handle;
 mod info;
 mod inspect;
+mod mailbox;
 mod open;
 mod patience;
 mod policy;
@@ -28,6 +29,7 @@ pub use dump::{Fields, Part, Value, dump, dump_on};
 pub use extent::{Extent, ExtentKind};
 pub use handle::Handle;
 pub use info::{DeviceInfo, Info, MapInfo, SegmentInfo};
+pub use mailbox::{Call, Mailbox, Remote};
 pub use open::OpenOptions;
 pub use patience::Patience;
 pub use policy::{
