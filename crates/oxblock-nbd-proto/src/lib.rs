@@ -37,7 +37,7 @@ pub mod wire;
 pub use bytes::Malformed;
 pub use errno::Errno;
 pub use export::{BlockSize, Export, MAX_PAYLOAD};
-pub use handshake::{Handshake, MAX_OPTION, MAX_OPTIONS, Offer, Session, Step};
+pub use handshake::{Handshake, MAX_OPTION, MAX_OPTIONS, Offer, Session, Step, TlsOffer};
 pub use info::Info;
 pub use option::{ClientOption, InfoRequest, MAX_STRING, MetaQuery, OptionHeader};
 pub use option_reply::{ErrorReply, OptionReply};

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{exports, hex, talk, talk_to};
-use oxblock_nbd_proto::{Handshake, MAX_OPTIONS, Offer, Session, Step, Style};
+use oxblock_nbd_proto::{Handshake, MAX_OPTIONS, Offer, Session, Step, Style, TlsOffer};
 
 /// Flags of a client that knows everything, which every test here begins with.
 const FLAGS: &str = "00000003";
@@ -271,7 +271,7 @@ fn metadata_contexts() {
 
 #[test]
 fn a_server_that_shuts_down_begins_nothing() {
-    let offer = Offer { exports: &exports(), shutdown: true };
+    let offer = Offer { exports: &exports(), shutdown: true, tls: TlsOffer::None };
     let (out, step) =
         talk_to(&hex(&format!("{FLAGS}{OPT} 00000007 00000006 00000000 0000")), offer);
     let said = format!("{REP} 00000007 80000007 0000001b 'the server is shutting down'");
@@ -371,7 +371,7 @@ fn no_part_of_a_handshake_is_taken_for_all_of_it() {
     }
     // In pieces it means the same.
     let (exports, mut out) = (exports(), Vec::new());
-    let offer = Offer { exports: &exports, shutdown: false };
+    let offer = Offer { exports: &exports, shutdown: false, tls: TlsOffer::None };
     let mut handshake = Handshake::greet(&mut Vec::new());
     let (mut at, mut step) = (0, Step::Continue);
     for end in 1..=input.len() {
@@ -382,4 +382,57 @@ fn no_part_of_a_handshake_is_taken_for_all_of_it() {
         }
     }
     assert_eq!((at, out, step), (input.len(), said, begun(0, Style::Extended, true)));
+}
+
+#[test]
+fn tls_begins_once_and_forgets_what_was_agreed_on_before() {
+    let exports = exports();
+    let offer = |tls| Offer { exports: &exports, shutdown: false, tls };
+    let said = format!("{FLAGS} {OPT} 00000008 00000000 {OPT} 00000005 00000000");
+    let (out, step) = talk_to(&hex(&said), offer(TlsOffer::Optional));
+    let acks = format!("{REP} 00000008 00000001 00000000 {REP} 00000005 00000001 00000000");
+    assert_eq!((out, step), (hex(&acks), Step::Secure));
+
+    let mut handshake = Handshake::greet(&mut Vec::new());
+    let offer = offer(TlsOffer::Required);
+    let say = |handshake: &mut Handshake, what: &str| {
+        let (input, mut out, mut at) = (hex(what), Vec::new(), 0);
+        loop {
+            let (consumed, step) = handshake.advance(&input[at..], offer, &mut out);
+            at += consumed;
+            if step != Step::Continue || consumed == 0 {
+                return (out, at, step);
+            }
+        }
+    };
+    say(&mut handshake, FLAGS);
+    let (_, _, step) = say(&mut handshake, &format!("{OPT} 00000005 00000000"));
+    assert_eq!((step, handshake.is_securing()), (Step::Secure, true));
+    // What comes in between is not looked at.
+    let list = format!("{OPT} 00000003 00000000");
+    assert_eq!(say(&mut handshake, &list), (Vec::new(), 0, Step::Continue));
+    handshake.secured();
+    let again = refusal("00000005", "80000003", "TLS is spoken already");
+    let (out, _, _) = say(&mut handshake, &format!("{OPT} 00000005 00000000"));
+    assert_eq!(out, hex(&format!("{REP} {again}")));
+    let go = format!("{OPT} 00000007 00000006 00000000 0000");
+    let (_, _, step) = say(&mut handshake, &go);
+    assert_eq!(step, begun(0, Style::Simple, false));
+}
+
+#[test]
+fn nothing_is_to_be_had_without_tls_where_it_is_required() {
+    let exports = exports();
+    let offer = Offer { exports: &exports, shutdown: false, tls: TlsOffer::Required };
+    for option in [3u32, 6, 7, 8, 9, 10, 11, 99] {
+        let said = format!("{FLAGS} {OPT} {option:08x} 00000000");
+        let number = format!("{option:08x}");
+        let refused = refusal(&number, "80000005", "nothing is to be had without TLS");
+        let (out, step) = talk_to(&hex(&said), offer);
+        assert_eq!((out, step), (hex(&format!("{REP} {refused}")), Step::Continue));
+    }
+    let (out, step) = talk_to(&hex(&format!("{FLAGS} {OPT} 00000001 00000004 'disk'")), offer);
+    assert!(out.is_empty() && matches!(step, Step::End(_)));
+    let (_, step) = talk_to(&hex(&format!("{FLAGS} {OPT} 00000002 00000000")), offer);
+    assert!(matches!(step, Step::End(_)));
 }

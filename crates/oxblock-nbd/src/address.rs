@@ -68,20 +68,21 @@ impl Address {
         }
     }
 
-    /// The URI of export `name` here.
-    pub fn uri(&self, name: &str) -> String {
+    /// The URI of export `name` here, with TLS or without.
+    pub fn uri(&self, name: &str, tls: bool) -> String {
+        let scheme = if tls { "nbds" } else { "nbd" };
         let name = escape(name.as_bytes(), b"");
         match self {
             Self::Unix(path) => {
                 let path = escape(path.as_os_str().as_encoded_bytes(), b"/");
-                format!("nbd+unix:///{name}?socket={path}")
+                format!("{scheme}+unix:///{name}?socket={path}")
             }
             Self::Tcp(host, port) => {
                 let host = match host.parse() {
                     Ok(IpAddr::V6(_)) => format!("[{host}]"),
                     _ => host.clone(),
                 };
-                format!("nbd://{host}:{port}/{name}")
+                format!("{scheme}://{host}:{port}/{name}")
             }
         }
     }
@@ -149,9 +150,9 @@ mod tests {
 
     #[test]
     fn uris() {
-        assert_eq!(of("unix:/run/a b").uri(""), "nbd+unix:///?socket=/run/a%20b");
-        assert_eq!(of("unix:/run/a").uri("my/disk"), "nbd+unix:///my%2Fdisk?socket=/run/a");
-        assert_eq!(of("tcp:[::1]:99").uri("x"), "nbd://[::1]:99/x");
-        assert_eq!(of("tcp:1234").uri(""), "nbd://127.0.0.1:1234/");
+        assert_eq!(of("unix:/run/a b").uri("", false), "nbd+unix:///?socket=/run/a%20b");
+        assert_eq!(of("unix:/run/a").uri("my/disk", false), "nbd+unix:///my%2Fdisk?socket=/run/a");
+        assert_eq!(of("tcp:[::1]:99").uri("x", true), "nbds://[::1]:99/x");
+        assert_eq!(of("tcp:1234").uri("", false), "nbd://127.0.0.1:1234/");
     }
 }

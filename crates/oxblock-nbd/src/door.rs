@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use oxblock::volume::Remote;
 
-use crate::connection::Seat;
+use crate::connection::{Connection, Seat};
 use crate::event_loop::Loop;
 use crate::events::{Events, Ready, Source};
-use crate::listener::{Listener, Stream};
+use crate::listener::Listener;
+use crate::tls::Tls;
 
 /// How long nobody is taken in after the system had no room for one more.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -21,6 +22,8 @@ pub(crate) struct Door {
     pub listeners: Vec<Listener>,
     /// The loops by export, this one first.
     pub loops: Vec<Remote<Loop>>,
+    /// What clients may begin, if anything.
+    pub tls: Option<Tls>,
     /// Says stop when it polls readable.
     pub stop: OwnedFd,
     /// Clients at a time, and what each of them holds one of.
@@ -47,12 +50,12 @@ impl Door {
     ///
     /// # Errors
     /// Those of `accept`, `WouldBlock` among them.
-    pub fn accept(&self, place: usize) -> io::Result<Option<(Stream, Seat)>> {
+    pub fn accept(&self, place: usize) -> io::Result<Option<Connection>> {
         let listener = self.listeners.get(place).ok_or(io::ErrorKind::WouldBlock)?;
         let stream = listener.accept()?;
         // One reference is the door's own.
         let room = Arc::strong_count(&self.seat) <= self.most;
-        Ok(room.then(|| (stream, Arc::clone(&self.seat))))
+        Ok(room.then(|| Connection::new(stream, self.tls.clone(), Arc::clone(&self.seat))))
     }
 
     /// Takes nobody in for a while, and says until when.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use oxblock::{Completion, Request, RequestKind, Volume};
-use oxblock_nbd_proto::{Command, Errno, Export, Offer, ReplyTo, wire};
+use oxblock_nbd_proto::{Command, Errno, Export, Offer, ReplyTo, TlsOffer, wire};
 use slab::Slab;
 
 use crate::buffers::{Buffers, Lease};
@@ -59,8 +59,8 @@ impl Engine {
     }
 
     /// What clients can have.
-    pub fn offer(&self) -> Offer<'_> {
-        Offer { exports: &self.exports, shutdown: self.shutdown }
+    pub fn offer(&self, tls: TlsOffer) -> Offer<'_> {
+        Offer { exports: &self.exports, shutdown: self.shutdown, tls }
     }
 
     /// Begins a command that was judged; `payload` is what came with it.

@@ -140,8 +140,8 @@ impl Loop {
                 Err(_) => return self.stop_accepting(),
             };
             // One more than there may be is turned away.
-            let Some((stream, seat)) = accepted else { continue };
-            if !self.take_in(Connection::new(stream, seat)) {
+            let Some(connection) = accepted else { continue };
+            if !self.take_in(connection) {
                 return self.stop_accepting();
             }
         }
@@ -215,6 +215,7 @@ impl Loop {
         for key in touched.drain(..) {
             let Some(connection) = self.connections.get_mut(key) else { continue };
             connection.touched = false;
+            connection.receive_more(&mut self.spares);
             connection.process(key, &mut self.engine);
             if let Some(export) = connection.export().filter(|one| *one != self.engine.place) {
                 self.hand_over(key, export);

@@ -14,6 +14,7 @@
 //!   replies stops itself, and nobody else.
 //! - **Several volumes**: each has a loop and a thread. The first one takes clients in and shakes hands; a client that chooses
 //!   another volume moves to its loop, once, before its first request.
+//! - **Secret, if wanted**: TLS begins when a client asks for it (`stream.rs`); what it said before is forgotten.
 //! - **In order**: a flush covers what was acknowledged on any connection, as all of an export share one volume.
 #![forbid(unsafe_code)]
 
@@ -29,7 +30,10 @@ mod listener;
 mod read_reply;
 mod server;
 mod status;
+mod stream;
+mod tls;
 
 pub use address::Address;
 pub use listener::Inherited;
 pub use server::{Offered, Server, ServerOptions};
+pub use tls::Tls;

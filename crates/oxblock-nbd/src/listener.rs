@@ -1,7 +1,7 @@
-//! Listening sockets, and the streams that come from them.
+//! Listening sockets.
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io;
+use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::net::sockopt::socket_acceptconn;
 
 use crate::address::Address;
+use crate::stream::{Socket, Stream};
 
 /// A socket on which a supervisor listens already, and which the server takes over.
 #[derive(Debug)]
@@ -100,14 +101,14 @@ impl Listener {
             Self::Unix(socket, _) => {
                 let (stream, _) = socket.accept()?;
                 stream.set_nonblocking(true)?;
-                Ok(Stream::Unix(stream))
+                Ok(Stream::new(Socket::Unix(stream)))
             }
             Self::Tcp(socket) => {
                 let (stream, _) = socket.accept()?;
                 stream.set_nonblocking(true)?;
                 // Replies are gathered here; the system must not wait for more.
                 stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
+                Ok(Stream::new(Socket::Tcp(stream)))
             }
         }
     }
@@ -143,39 +144,5 @@ fn remove_stale(path: &Path) -> io::Result<()> {
             std::fs::remove_file(path)
         }
         Err(error) => Err(error),
-    }
-}
-
-/// The connection to one client.
-#[derive(Debug)]
-pub(crate) enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl Stream {
-    /// Fills `parts` in order with what has come; 0 when the client has closed its side.
-    pub fn receive(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read_vectored(parts),
-            Self::Tcp(stream) => stream.read_vectored(parts),
-        }
-    }
-
-    /// Sends `parts` in order, as far as they go.
-    pub fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write_vectored(parts),
-            Self::Tcp(stream) => stream.write_vectored(parts),
-        }
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Tcp(stream) => stream.as_fd(),
-        }
     }
 }

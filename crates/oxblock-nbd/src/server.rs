@@ -15,6 +15,7 @@ use crate::door::Door;
 use crate::engine::Engine;
 use crate::event_loop::Loop;
 use crate::listener::{Inherited, Listener};
+use crate::tls::Tls;
 
 /// How to serve.
 #[derive(Debug, Clone)]
@@ -23,11 +24,13 @@ pub struct ServerOptions {
     pub listen: Vec<Address>,
     /// Clients at a time; one more is turned away.
     pub connections: usize,
+    /// What clients may begin, if anything.
+    pub tls: Option<Tls>,
 }
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        Self { listen: Vec::new(), connections: 4096 }
+        Self { listen: Vec::new(), connections: 4096, tls: None }
     }
 }
 
@@ -73,6 +76,7 @@ impl Server {
         let door = Door {
             listeners,
             loops: loops.iter().map(Loop::remote).collect(),
+            tls: options.tls.clone(),
             stop,
             most: options.connections,
             seat: Seat::default(),

@@ -4,7 +4,7 @@
 use oxblock::device::sim::Rng;
 use oxblock_nbd_proto::{
     Chunk, ClientOption, Command, Export, Handshake, InfoRequest, MetaQuery, Offer, OptionHeader,
-    OptionReply, ReplyHeader, Request, Step, Style, validate_request, wire,
+    OptionReply, ReplyHeader, Request, Step, Style, TlsOffer, validate_request, wire,
 };
 
 use super::{Target, switched};
@@ -156,7 +156,7 @@ fn handshakes() -> Vec<Vec<ClientOption>> {
 
 fn option_replies() -> Vec<u8> {
     let exports = exports();
-    let offer = Offer { exports: &exports, shutdown: false };
+    let offer = Offer { exports: &exports, shutdown: false, tls: TlsOffer::Optional };
     let mut seed = vec![OPTION_REPLIES];
     for options in handshakes().iter().skip(1) {
         let mut input = vec![0, 0, 0, 3];
@@ -199,7 +199,7 @@ fn replies(style: Style) -> Vec<u8> {
 /// What a server makes of what it gets, `piece` bytes at a time: its answers, and what it was asked.
 fn serve(bytes: &[u8], piece: usize, shape: &mut Shape) -> Result<(Vec<u8>, Vec<String>), String> {
     let exports = exports();
-    let offer = Offer { exports: &exports, shutdown: false };
+    let offer = Offer { exports: &exports, shutdown: false, tls: TlsOffer::Optional };
     let mut handshake = Handshake::greet(&mut Vec::new());
     let (mut out, mut asked) = (Vec::new(), Vec::new());
     let (mut at, mut have) = (0, 0);
@@ -217,6 +217,7 @@ fn serve(bytes: &[u8], piece: usize, shape: &mut Shape) -> Result<(Vec<u8>, Vec<
                 asked.push(why.to_owned());
                 return Ok((out, asked));
             }
+            Step::Secure => handshake.secured(),
             Step::Continue if consumed > 0 => shape.size(out.len() as u64),
             Step::Continue if have == bytes.len() => return Ok((out, asked)),
             Step::Continue if have - at > OptionHeader::BYTES + (16 << 10) => {

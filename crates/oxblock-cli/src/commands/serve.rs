@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use clap::Args;
 use oxblock::trace::ChromeTrace;
-use oxblock_nbd::{Address, Inherited, Offered, Server, ServerOptions};
+use oxblock_nbd::{Address, Inherited, Offered, Server, ServerOptions, Tls};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::volume::VolumeArgs;
@@ -46,7 +46,15 @@ pub struct Serve {
     #[arg(long)]
     read_only: bool,
 
-    /// Listen without encryption where other machines can connect
+    /// Speak TLS, with server-cert.pem and server-key.pem from this folder
+    #[arg(long, value_name = "DIR")]
+    tls_certificates: Option<PathBuf>,
+
+    /// Let only clients in that show a certificate which ca-cert.pem, from the same folder, vouches for
+    #[arg(long, requires = "tls_certificates")]
+    tls_verify_peer: bool,
+
+    /// Serve clients that speak no TLS, also where other machines can connect
     #[arg(long)]
     allow_plaintext: bool,
 
@@ -79,6 +87,7 @@ impl Serve {
             self.listen.push("tcp:127.0.0.1:10809".parse().map_err(Usage)?);
         }
         self.judge(&inherited)?;
+        let tls = self.tls()?;
         // The place for the trace before anything else is done.
         let trace = self.trace_file()?;
         let (_, stop) = interrupt::watched().context("watch for signals")?;
@@ -89,11 +98,12 @@ impl Serve {
             only.volume.set_trace(Some(Box::new(Arc::clone(trace))));
         }
         let names: Vec<String> = offered.iter().map(|one| one.name.clone()).collect();
-        let options = ServerOptions { listen: self.listen.clone(), ..ServerOptions::default() };
+        let options =
+            ServerOptions { listen: self.listen.clone(), tls, ..ServerOptions::default() };
         let server = Server::new(offered, &options, inherited, stop)?;
         for address in server.addresses() {
             for name in &names {
-                print(&address.uri(name))?;
+                print(&self.uri(address, name))?;
             }
         }
         let pid_file = self.pid_file.as_deref().map(PidFile::write).transpose()?;
@@ -134,6 +144,17 @@ impl Serve {
         std::iter::once(Ok(first)).chain(more).collect()
     }
 
+    /// What clients may or must do about TLS.
+    fn tls(&self) -> Result<Option<Tls>> {
+        let load =
+            |dir: &PathBuf| Tls::from_folder(dir, self.tls_verify_peer, !self.allow_plaintext);
+        Ok(self.tls_certificates.as_ref().map(load).transpose()?)
+    }
+
+    fn uri(&self, address: &Address, name: &str) -> String {
+        address.uri(name, self.tls_certificates.is_some())
+    }
+
     /// Refuses what makes no sense, or is not safe unless it was asked for.
     fn judge(&self, inherited: &[Inherited]) -> Result<()> {
         let mut all = self.listen.clone();
@@ -141,11 +162,11 @@ impl Serve {
             all.extend(socket.address().context("a socket that was passed on")?);
         }
         let open = all.iter().find(|address| address.is_remote());
-        if let (Some(address), false) = (open, self.allow_plaintext) {
+        if let (Some(address), None, false) = (open, &self.tls_certificates, self.allow_plaintext) {
             let text = format!(
                 "{} can be reached from other machines, and nothing is encrypted; \
-                 --allow-plaintext if that is meant",
-                address.uri(&self.export)
+                 --tls-certificates, or --allow-plaintext if that is meant",
+                self.uri(address, &self.export)
             );
             return Err(Usage(text).into());
         }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Handshake, Offer, Session, Step};
+use super::{Handshake, Offer, Session, Step, TlsOffer};
 use crate::bytes::{Malformed, Put};
 use crate::export::{Export, find};
 use crate::info::Info;
@@ -54,6 +54,10 @@ impl Handshake {
         if offer.shutdown && number != option::ABORT {
             return Ok(to.refuse(ErrorReply::Shutdown, "the server is shutting down"));
         }
+        let plain = matches!(number, option::ABORT | option::STARTTLS);
+        if self.lacks_tls(offer) && !plain {
+            return Ok(to.refuse(ErrorReply::TlsRequired, "nothing is to be had without TLS"));
+        }
         if number == option::SET_META_CONTEXT {
             // What was chosen before is forgotten even when this fails.
             self.allocation = None;
@@ -74,8 +78,15 @@ impl Handshake {
                 }
                 to.ack()
             }
-            ClientOption::StartTls => {
+            ClientOption::StartTls if self.secure => {
+                to.refuse(ErrorReply::Invalid, "TLS is spoken already")
+            }
+            ClientOption::StartTls if offer.tls == TlsOffer::None => {
                 to.refuse(ErrorReply::Unsupported, "this server does not speak TLS")
+            }
+            ClientOption::StartTls => {
+                to.ack();
+                Step::Secure
             }
             ClientOption::Info(request) => {
                 self.inform(&request, offer, &mut to);
@@ -106,6 +117,10 @@ impl Handshake {
         })
     }
 
+    fn lacks_tls(&self, offer: Offer<'_>) -> bool {
+        offer.tls == TlsOffer::Required && !self.secure
+    }
+
     fn session(&self, export: usize) -> Session {
         Session { export, style: self.style, allocation: self.allocation == Some(export) }
     }
@@ -118,6 +133,9 @@ impl Handshake {
     ) -> Result<Step, Malformed> {
         if offer.shutdown {
             return Err(Malformed("the server is shutting down"));
+        }
+        if self.lacks_tls(offer) {
+            return Err(Malformed("nothing is to be had without TLS"));
         }
         if self.style == Style::Extended {
             return Err(Malformed("extended headers need another option to begin with"));

@@ -2,9 +2,12 @@
 //!
 //! ```text
 //! greet ─► flags of the client ─► option ─► option ... ─┬─► Begin(Session)
-//!                                   ▲  │                └─► End
-//!                                   └──┘ or pass over its data, if that is too long
+//!                                   ▲  │                ├─► End
+//!                                   └──┘ or pass over   └─► Secure ─► option ...
+//!                                        its data, if that is too long
 //! ```
+//!
+//! What a client has agreed on before TLS anybody may have sent: it is forgotten then.
 //!
 //! Bounds: a client may ask [`MAX_OPTIONS`] times. Of an option's data at most [`MAX_OPTION`] bytes have to be at hand at
 //! once; a longer one is passed over. One call deals with one message, so that whoever sends the answers can stop when the
@@ -38,6 +41,20 @@ pub struct Offer<'a> {
     pub exports: &'a [Export],
     /// Nothing is begun any more.
     pub shutdown: bool,
+    /// What there is of TLS.
+    pub tls: TlsOffer,
+}
+
+/// What clients may do about TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsOffer {
+    /// There is none.
+    #[default]
+    None,
+    /// They may ask for it.
+    Optional,
+    /// Nothing is to be had without it.
+    Required,
 }
 
 /// What was agreed on.
@@ -70,6 +87,8 @@ impl Session {
 pub enum Step {
     /// The handshake goes on. If nothing was consumed, it needs more bytes.
     Continue,
+    /// What was written is sent, then TLS begins; once there is something to encrypt by, [`Handshake::secured`] is to be called.
+    Secure,
     /// What was written is sent, then the transmission phase begins.
     Begin(Session),
     /// What was written is sent, then the connection is closed. Why, in a sentence.
@@ -87,6 +106,8 @@ enum Phase {
         left: u32,
         error: ErrorReply,
     },
+    /// TLS has to begin before anything else is looked at.
+    Securing,
     Over,
 }
 
@@ -97,6 +118,8 @@ pub struct Handshake {
     /// The client knows that options have answers.
     fixed: bool,
     no_zeroes: bool,
+    /// TLS is spoken.
+    secure: bool,
     style: Style,
     /// The export for which `base:allocation` was chosen.
     allocation: Option<usize>,
@@ -113,6 +136,7 @@ impl Handshake {
             phase: Phase::Flags,
             fixed: false,
             no_zeroes: false,
+            secure: false,
             style: Style::Simple,
             allocation: None,
             options: 0,
@@ -128,14 +152,30 @@ impl Handshake {
             Phase::Passing { option, left, error } => {
                 Ok((self.pass(option, left, error, input, out), Step::Continue))
             }
+            Phase::Securing => Ok((0, Step::Continue)),
             Phase::Over => Ok((0, Step::End("the handshake is over"))),
         };
         let (consumed, step) =
             result.unwrap_or_else(|Malformed(why)| (input.len(), Step::End(why)));
-        if step != Step::Continue {
-            self.phase = Phase::Over;
+        match step {
+            Step::Continue => {}
+            Step::Secure => self.phase = Phase::Securing,
+            Step::Begin(_) | Step::End(_) => self.phase = Phase::Over,
         }
         (consumed, step)
+    }
+
+    /// True when TLS has to begin.
+    pub fn is_securing(&self) -> bool {
+        self.phase == Phase::Securing
+    }
+
+    /// From here on TLS is spoken. Whatever came behind the option that asked for it is not to be looked at.
+    pub fn secured(&mut self) {
+        self.phase = Phase::Option;
+        self.secure = true;
+        self.style = Style::Simple;
+        self.allocation = None;
     }
 
     fn client_flags(&mut self, input: &[u8]) -> Result<(usize, Step), Malformed> {

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
-use oxblock_nbd_proto::{Export, Handshake, Offer, Step};
+use oxblock_nbd_proto::{Export, Handshake, Offer, Step, TlsOffer};
 
 /// Pseudo-random numbers (splitmix64).
 pub struct Random(pub u64);
@@ -94,7 +94,7 @@ pub fn hex(text: &str) -> Vec<u8> {
 
 /// What a server says to a client that sends `input` and nothing more, after the greeting.
 pub fn talk(input: &[u8], exports: &[Export]) -> (Vec<u8>, Step) {
-    talk_to(input, Offer { exports, shutdown: false })
+    talk_to(input, Offer { exports, shutdown: false, tls: TlsOffer::None })
 }
 
 /// The same with any offer.

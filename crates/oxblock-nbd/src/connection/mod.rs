@@ -15,13 +15,13 @@ use std::time::Instant;
 
 use oxblock_nbd_proto::{Handshake, Session, Terms};
 
-use self::input::Input;
-pub(crate) use self::input::{INPUT, Spares};
+pub(crate) use self::input::{INPUT, Input, Spares};
 pub(crate) use self::output::Output;
 use self::payload::Payload;
 use crate::buffers::Buffers;
 use crate::events::{Events, Ready, Source};
-use crate::listener::Stream;
+use crate::stream::Stream;
+use crate::tls::Tls;
 
 /// The most bytes of payload that one connection holds when it may begin another request: in buffers being received, in the
 /// engine, and in replies that wait. With the request that goes beyond it: 96 MiB.
@@ -48,6 +48,8 @@ pub(crate) type Seat = Arc<()>;
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Option<Stream>,
+    /// What may begin, if anything.
+    tls: Option<Tls>,
     phase: Phase,
     input: Input,
     payload: Option<Payload>,
@@ -69,11 +71,12 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A new one, which is greeted.
-    pub fn new(stream: Stream, seat: Seat) -> Self {
+    pub fn new(stream: Stream, tls: Option<Tls>, seat: Seat) -> Self {
         let mut output = Output::default();
         let handshake = output.write(Handshake::greet);
         Self {
             stream: Some(stream),
+            tls,
             phase: Phase::Handshake(handshake),
             input: Input::default(),
             payload: None,
@@ -145,7 +148,7 @@ impl Connection {
             return;
         }
         let mut parts = [IoSliceMut::new(straight), IoSliceMut::new(room)];
-        match stream.receive(&mut parts) {
+        match stream.receive(&mut parts, spares) {
             Ok(0) => self.ended = true,
             Ok(count) => {
                 if let Some(payload) = &mut self.payload {
@@ -175,13 +178,49 @@ impl Connection {
     /// come already: nothing else would tell of them.
     pub fn send(&mut self, buffers: &mut Buffers, spares: &mut Spares) -> bool {
         let was_full = !self.has_room();
-        if let Some(stream) = &mut self.stream
-            && self.output.send(stream, buffers).is_err()
-        {
+        if self.try_send(buffers).is_err() {
             self.lose();
         }
         self.input.rest(spares);
-        was_full && self.has_room() && !self.input.is_empty()
+        was_full && self.has_room() && !self.input.is_empty() || self.has_more()
+    }
+
+    fn try_send(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        self.output.send(stream, buffers)?;
+        match stream.flush() {
+            Err(error) if !is_passing(&error) => return Err(error),
+            _ => {}
+        }
+        let Phase::Handshake(handshake) = &mut self.phase else { return Ok(()) };
+        if let Some(tls) = &self.tls
+            && handshake.is_securing()
+            && self.output.is_empty()
+        {
+            if !self.input.is_empty() {
+                // Somebody on the way may have put it there, to be taken for what comes encrypted.
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            stream.secure(tls)?;
+            handshake.secured();
+        }
+        Ok(())
+    }
+
+    /// True when there may be something to receive that nothing else tells of, and room for it.
+    fn has_more(&self) -> bool {
+        self.wants_more() && self.stream.as_ref().is_some_and(Stream::has_more)
+    }
+
+    fn wants_more(&self) -> bool {
+        !self.ended && self.has_room() && self.input.data().len() < INPUT
+    }
+
+    /// Receives what is there already.
+    pub fn receive_more(&mut self, spares: &mut Spares) {
+        if self.has_more() {
+            self.receive(spares);
+        }
     }
 
     /// A request of it is over.
@@ -214,7 +253,11 @@ impl Connection {
 
     /// True when nothing of it is under way.
     pub fn is_idle(&self) -> bool {
-        self.jobs == 0 && self.output.is_empty()
+        self.jobs == 0 && !self.wants_send()
+    }
+
+    fn wants_send(&self) -> bool {
+        !self.output.is_empty() || self.stream.as_ref().is_some_and(Stream::wants_send)
     }
 
     /// True when it can be forgotten.
@@ -224,11 +267,7 @@ impl Connection {
 
     /// Tells what it is interested in now.
     pub fn update_interest(&mut self, key: usize, events: &Events) {
-        let interest = Ready {
-            receive: !self.ended && self.has_room() && self.input.data().len() < INPUT,
-            send: !self.output.is_empty(),
-            gone: false,
-        };
+        let interest = Ready { receive: self.wants_more(), send: self.wants_send(), gone: false };
         let Some(stream) = &self.stream else { return };
         if interest != self.interest {
             if events.change(stream.as_fd(), Source::Connection(key), interest).is_err() {

@@ -7,7 +7,7 @@ use std::io::{self, IoSlice};
 use oxblock::Buf;
 
 use crate::buffers::{Buffers, Lease};
-use crate::listener::Stream;
+use crate::stream::Stream;
 
 /// Parts that one call sends.
 const PARTS: usize = 64;

@@ -1,12 +1,13 @@
 //! From bytes to requests that are under way.
 
 use oxblock_nbd_proto::{
-    Command, Malformed, ReplyTo, Request, Session, Step, Style, Terms, validate_request,
+    Command, Malformed, ReplyTo, Request, Session, Step, Style, Terms, TlsOffer, validate_request,
 };
 
 use super::payload::Payload;
 use super::{Connection, LARGE, PLAIN_MOST, Phase};
 use crate::engine::{Engine, Started};
+use crate::tls::Tls;
 
 impl Connection {
     /// Understands what has come, and begins what was asked for, as far as there is room for it.
@@ -34,11 +35,12 @@ impl Connection {
             return false;
         }
         let data = self.input.data();
-        let (consumed, step) =
-            self.output.write(|out| handshake.advance(data, engine.offer(), out));
+        let offer = engine.offer(self.tls.as_ref().map_or(TlsOffer::None, Tls::offer));
+        let (consumed, step) = self.output.write(|out| handshake.advance(data, offer, out));
         self.input.consume(consumed);
         match step {
-            Step::Continue => return consumed > 0,
+            // TLS begins once it is agreed to on both sides.
+            Step::Continue | Step::Secure => return consumed > 0,
             Step::Begin(session) => match engine.exports.get(session.export) {
                 Some(export) => {
                     self.phase = Phase::Transmission(session, session.terms(export));

@@ -39,8 +39,8 @@ impl Reply {
 }
 
 /// A client in the transmission phase.
-pub struct Client {
-    pub stream: UnixStream,
+pub struct Client<S = UnixStream> {
+    pub stream: S,
     style: Style,
     cookies: u64,
     input: Vec<u8>,
@@ -64,14 +64,14 @@ pub fn hello(style: Style, name: &str) -> Vec<u8> {
     out
 }
 
-impl Client {
+impl<S: Read + Write> Client<S> {
     /// Shakes hands.
-    pub fn connect(stream: UnixStream, style: Style) -> Self {
+    pub fn connect(stream: S, style: Style) -> Self {
         Self::connect_to(stream, style, "")
     }
 
     /// Shakes hands for the export of this name.
-    pub fn connect_to(mut stream: UnixStream, style: Style, name: &str) -> Self {
+    pub fn connect_to(mut stream: S, style: Style, name: &str) -> Self {
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
         stream.write_all(&hello(style, name)).unwrap();
@@ -80,8 +80,18 @@ impl Client {
         client
     }
 
+    /// Shakes hands on a stream on which the server has said what it says first.
+    pub fn go_on(mut stream: S, style: Style, name: &str) -> Self {
+        let hello = hello(style, name);
+        // Without the flags, which were sent.
+        stream.write_all(&hello[4..]).unwrap();
+        let mut client = Self::greeted(stream, style);
+        client.finish_handshake();
+        client
+    }
+
     /// A client that has said all that it has to say.
-    pub fn greeted(stream: UnixStream, style: Style) -> Self {
+    pub fn greeted(stream: S, style: Style) -> Self {
         Self { stream, style, cookies: 0, input: Vec::new(), asked: HashMap::new() }
     }
 

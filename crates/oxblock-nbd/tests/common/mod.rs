@@ -8,6 +8,7 @@
     reason = "tests, and each file uses its own part"
 )]
 
+pub mod certificates;
 pub mod client;
 
 use std::os::unix::net::UnixStream;
