@@ -56,7 +56,7 @@ impl IoQueue for Device {
     }
 
     fn submit(&mut self) {
-        for Op { tag, offset, action, .. } in self.pushed.drain(..) {
+        for Op { tag, device, offset, action } in self.pushed.drain(..) {
             let mut at = offset as usize;
             let mut log = self.log.lock().unwrap();
             let (bufs, result) = match action {
@@ -88,7 +88,7 @@ impl IoQueue for Device {
                     (Default::default(), Ok(()))
                 }
             };
-            self.done.push(Done { tag, bufs, work: None, result });
+            self.done.push(Done { tag, device: Some(device), bufs, work: None, result });
         }
     }
 

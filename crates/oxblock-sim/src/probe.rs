@@ -106,8 +106,13 @@ impl IoQueue for Probe {
     fn push(&mut self, mut op: Op) {
         match (&mut op.action, self.sabotage) {
             (Action::Flush, Sabotage::DropFlushes) => {
-                let done =
-                    Done { tag: op.tag, bufs: Default::default(), work: None, result: Ok(()) };
+                let done = Done {
+                    tag: op.tag,
+                    device: Some(op.device),
+                    bufs: Default::default(),
+                    work: None,
+                    result: Ok(()),
+                };
                 self.ready.push(done);
                 return;
             }

@@ -134,7 +134,13 @@ impl IoQueue for ImageQueue {
                 Action::Read(bufs) | Action::Write { bufs, .. } => bufs,
                 Action::Flush | Action::Discard { .. } => Default::default(),
             };
-            self.ready.push(Done { tag: op.tag, bufs, work: None, result });
+            self.ready.push(Done {
+                tag: op.tag,
+                device: Some(op.device),
+                bufs,
+                work: None,
+                result,
+            });
         }
     }
 

@@ -4,6 +4,7 @@
 //! round can only be slowed down by what else the machine does.
 
 use std::hint::black_box;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::{Csum, CsumKind};
@@ -14,9 +15,16 @@ const BUDGET: Duration = Duration::from_millis(3);
 /// Blocks of a round: 64 KiB, which stays in the first-level caches or near them, as a fresh write does.
 const ROUND: usize = 16;
 
-/// GB/s (10^9 bytes a second) of one thread that checksums 4096-byte blocks with `kind`. Takes about 3 ms.
+/// GB/s (10^9 bytes a second) of one thread that checksums 4096-byte blocks with `kind`. Takes about 3 ms when it is asked for
+/// the first time; later it is known.
 pub fn speed(kind: CsumKind) -> f64 {
-    speed_of(&Csum::new(kind, *b"speed probe only"), BUDGET)
+    static KNOWN: [OnceLock<f64>; CsumKind::ALL.len()] =
+        [const { OnceLock::new() }; CsumKind::ALL.len()];
+    let measure = || speed_of(&Csum::new(kind, *b"speed probe only"), BUDGET);
+    let place = CsumKind::ALL.iter().position(|one| *one == kind);
+    place
+        .and_then(|place| KNOWN.get(place))
+        .map_or_else(measure, |known| *known.get_or_init(measure))
 }
 
 /// GB/s of one thread that checksums 4096-byte blocks with `csum`, measured for `budget` (at least two rounds of 16

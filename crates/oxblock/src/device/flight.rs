@@ -204,7 +204,7 @@ impl Flight {
 }
 
 fn finish(op: Op, result: io::Result<()>) -> Done {
-    Done { tag: op.tag, bufs: op.action.into_bufs(), work: None, result }
+    Done { tag: op.tag, device: Some(op.device), bufs: op.action.into_bufs(), work: None, result }
 }
 
 fn fill(pieces: &mut Vec<Piece>, bufs: &mut Bufs) {

@@ -119,7 +119,13 @@ impl Job {
     /// Does it, here and now.
     pub fn run(mut self) -> Done {
         self.work.run();
-        Done { tag: self.tag, bufs: Bufs::new(), work: Some(self.work), result: Ok(()) }
+        Done {
+            tag: self.tag,
+            device: None,
+            bufs: Bufs::new(),
+            work: Some(self.work),
+            result: Ok(()),
+        }
     }
 }
 
@@ -136,6 +142,8 @@ impl fmt::Debug for Job {
 pub struct Done {
     /// The operation's tag.
     pub tag: u64,
+    /// The operation's device; none for jobs.
+    pub device: Option<DeviceIndex>,
     /// Its buffers, in order; empty for `Flush`, `Discard` and jobs.
     pub bufs: Bufs,
     /// The work of a job, done.

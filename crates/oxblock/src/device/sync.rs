@@ -30,7 +30,7 @@ pub(super) fn run(targets: &Targets, op: Op) -> Done {
     let result = targets
         .check(device, offset, &action)
         .and_then(|_| perform(targets.get(device)?, offset, &mut action));
-    Done { tag, bufs: action.into_bufs(), work: None, result }
+    Done { tag, device: Some(device), bufs: action.into_bufs(), work: None, result }
 }
 
 fn perform(target: &Target, offset: u64, action: &mut Action) -> io::Result<()> {

@@ -15,11 +15,20 @@ impl Lane {
     pub fn submit(&mut self) {
         self.step();
         self.queue.submit();
+        self.moment = None;
+    }
+
+    /// The time, as it was when it was last needed in this call or, between two calls, since the one before: to read it for
+    /// every request would be too much.
+    pub fn moment(&mut self) -> u64 {
+        let queue = &self.queue;
+        *self.moment.get_or_insert_with(|| queue.now())
     }
 
     /// Reaps and goes on until nothing more can be done at once; moves completions to `out`.
     pub fn poll(&mut self, out: &mut Vec<Completion>) -> usize {
         for _ in 0..ROUNDS {
+            self.moment = None;
             let reaped = self.reap();
             let stepped = self.step();
             if reaped || stepped {
@@ -33,6 +42,7 @@ impl Lane {
         let count = self.out.len();
         out.extend(self.out.drain(..));
         self.trace_handed_over();
+        self.moment = None;
         count
     }
 

@@ -32,7 +32,7 @@ use crate::log::clean::Cleaner;
 use crate::log::segments::Segments;
 use crate::log::table::Table;
 use crate::map::Map;
-use crate::stats::Counters;
+use crate::stats::{Counters, Traffic};
 use crate::submit::read::Reads;
 use crate::submit::request::Completion;
 use crate::submit::rmw::Rmws;
@@ -62,12 +62,15 @@ pub(crate) struct Lane {
     /// Why nothing can be written any more.
     pub latched: Option<Error>,
     pub counters: Counters,
+    pub traffic: Traffic,
     /// Damaged nodes in the log are somebody's concern who replays it.
     pub makes_nodes_anew: bool,
     /// What the user should know, one sentence each.
     pub notices: Vec<String>,
     /// Jobs sent to workers since the lane was opened.
     pub jobs_sent: u64,
+    /// The time, if it was read since something last took any.
+    moment: Option<u64>,
     /// Operations that have ended and are not dealt with yet, the first one last.
     done: Vec<Done>,
 }
@@ -110,9 +113,11 @@ impl Lane {
             claims: VecDeque::new(),
             latched: None,
             counters: Counters::default(),
+            traffic: Traffic::default(),
             makes_nodes_anew: false,
             notices: Vec::new(),
             jobs_sent: 0,
+            moment: None,
             done: Vec::new(),
         }
     }

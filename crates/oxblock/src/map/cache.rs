@@ -28,7 +28,9 @@ pub struct Stats {
     pub dirty: usize,
     /// Nodes that the running checkpoint has yet to write.
     pub frozen: usize,
-    /// Nodes read from the device.
+    /// Pointers, or runs of them, that were looked up and found to be there or not to be.
+    pub lookups: u64,
+    /// Nodes read from the device, as a look-up or a change could not go on without.
     pub fetched: u64,
     /// Nodes dropped to make room.
     pub evicted: u64,
@@ -54,6 +56,7 @@ pub struct Map {
     hand: usize,
     pub(super) dirty: usize,
     pub(super) mapped: u64,
+    pub(super) lookups: u64,
     fetched: u64,
     evicted: u64,
 }
@@ -83,6 +86,7 @@ impl Map {
             hand: 0,
             dirty: 0,
             mapped,
+            lookups: 0,
             fetched: 0,
             evicted: 0,
         }
@@ -116,6 +120,7 @@ impl Map {
             cached: self.nodes.len() + self.copies.len(),
             dirty: self.dirty,
             frozen: self.pending.len(),
+            lookups: self.lookups,
             fetched: self.fetched,
             evicted: self.evicted,
         }

@@ -14,7 +14,9 @@ impl Map {
     /// [`Miss`] when a node on the way must be fetched first.
     pub fn get(&mut self, block: u64) -> Result<Pointer, Miss> {
         let (key, slot) = self.leaf(block);
-        match self.locate(key)? {
+        let found = self.locate(key)?;
+        self.lookups += 1;
+        match found {
             Some(id) => {
                 let width = self.width;
                 let node = self.node_mut(id);
@@ -34,7 +36,9 @@ impl Map {
         let in_leaf = (1u64 << self.width.fanout_shift()) - slot as u64;
         let count = count.min(in_leaf);
         let slots = slot..slot + usize::try_from(count).unwrap_or(0);
-        match self.locate(key)? {
+        let found = self.locate(key)?;
+        self.lookups += 1;
+        match found {
             Some(id) => {
                 let width = self.width;
                 let node = self.node_mut(id);

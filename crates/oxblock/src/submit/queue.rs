@@ -37,7 +37,9 @@ impl Lane {
     /// has to verify in [`claims`](Self::claims), in the order of the completions.
     pub fn queue_for(&mut self, request: Request, client: bool) {
         let client = client && self.placement.complete() != CompletePolicy::Worker;
-        let ticket = self.trace_request(&request);
+        let now = self.moment();
+        let ticket = self.trace_request(&request, now);
+        self.traffic.begun(ticket.kind);
         self.fetches.forgive();
         match request.kind {
             RequestKind::Read { offset, buf } => {
@@ -117,6 +119,8 @@ impl Lane {
     /// Ends a request.
     pub fn complete(&mut self, ticket: Ticket, buf: Option<Buf>, result: Result<()>) {
         self.counters.requests += 1;
+        let time = self.moment().saturating_sub(ticket.began);
+        self.traffic.ended(ticket.kind, ticket.bytes, time, result.is_ok());
         self.trace_completed(ticket);
         self.out.push_back(Completion { tag: ticket.tag, buf, result });
     }

@@ -17,6 +17,11 @@ pub(crate) struct Ticket {
     pub tag: u64,
     /// The trace's number of it; 0 for none.
     pub trace: u64,
+    /// What it asks for, and how many bytes it is about.
+    pub kind: Kind,
+    pub bytes: u64,
+    /// When it came in, on the clock of the devices.
+    pub began: u64,
 }
 
 /// What a request asks for, and how many bytes it is about.
@@ -37,13 +42,11 @@ impl Lane {
         self.trace_background();
     }
 
-    /// A request comes in.
-    pub fn trace_request(&mut self, request: &Request) -> Ticket {
-        let trace = self.queue.trace().map_or(0, |(trace, now)| {
-            let (kind, bytes) = subject(request);
-            trace.request(kind, bytes, now)
-        });
-        Ticket { tag: request.tag, trace }
+    /// A request comes in, which is counted from `began` on.
+    pub fn trace_request(&mut self, request: &Request, began: u64) -> Ticket {
+        let (kind, bytes) = subject(request);
+        let trace = self.queue.trace().map_or(0, |(trace, now)| trace.request(kind, bytes, now));
+        Ticket { tag: request.tag, trace, kind, bytes, began }
     }
 
     /// The time, if there is a trace; otherwise 0.

@@ -30,7 +30,7 @@ pub use event::{BioKind, Event, Kind, Mark, Span, Stage};
 pub use first::{FirstDelay, FirstSubmission};
 pub use memory::Recent;
 pub use sink::TraceSink;
-pub use stages::{StageTimes, Times};
+pub use stages::StageTimes;
 
 pub(crate) use hooks::Ticket;
 pub(crate) use queue::Traced;

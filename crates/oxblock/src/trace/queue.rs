@@ -1,6 +1,6 @@
 //! The lane's queue of device operations, with marks on what goes through it.
 //!
-//! It adds one branch to pushing, submitting and reaping; everything else is the queue's own, reached through `Deref`.
+//! It counts what is pushed and reaped, and adds one branch for the trace; everything else is the queue's own, reached through `Deref`.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::TraceSink;
 use super::tracer::{Numbers, Tracer};
 use crate::device::{Done, IoQueue, Job, Op, QueueLimits, Waiter};
+use crate::stats::DeviceTraffic;
 
 /// A queue, and the trace of its lane if there is one.
 pub(crate) struct Traced {
@@ -16,12 +17,15 @@ pub(crate) struct Traced {
     /// The numbers that a trace which has been taken away has given out: what it knew is still under way, and must not be
     /// taken for something of the next one.
     numbers: Numbers,
+    /// What goes through, by device.
+    traffic: Vec<DeviceTraffic>,
 }
 
 impl Traced {
     /// The queue, without a trace.
     pub fn new(queue: Box<dyn IoQueue + Send>) -> Self {
-        Self { queue, trace: None, numbers: Numbers::default() }
+        let traffic = vec![DeviceTraffic::default(); queue.limits().len()];
+        Self { queue, trace: None, numbers: Numbers::default(), traffic }
     }
 
     /// The queue alone; what was traced is over.
@@ -49,6 +53,11 @@ impl Traced {
         self.trace.is_some()
     }
 
+    /// What went through, by device.
+    pub fn traffic(&self) -> &[DeviceTraffic] {
+        &self.traffic
+    }
+
     /// The queue itself, for loading and recovery.
     pub fn as_mut(&mut self) -> &mut (dyn IoQueue + Send) {
         self.queue.as_mut()
@@ -62,6 +71,9 @@ impl Traced {
             if at_once {
                 trace.submitted_last(now);
             }
+        }
+        if let Some(device) = self.traffic.get_mut(usize::from(op.device)) {
+            device.begun(&op);
         }
         self.queue.push(op);
     }
@@ -79,6 +91,12 @@ impl Traced {
     pub fn reap(&mut self, done: &mut Vec<Done>) -> usize {
         let before = done.len();
         let count = self.queue.reap(done);
+        for done in done.iter().skip(before) {
+            let device = done.device.and_then(|device| self.traffic.get_mut(usize::from(device)));
+            if let Some(device) = device {
+                device.ended(done);
+            }
+        }
         if count > 0
             && let Some((trace, now)) = self.trace()
         {

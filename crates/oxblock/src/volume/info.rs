@@ -10,7 +10,7 @@ use crate::format::layout::BLOCK_BYTES;
 use crate::lane::Geometry;
 use crate::log::recovery::Replayed;
 use crate::log::segments::State;
-use crate::stats::Counters;
+use crate::stats::{Counters, DeviceTraffic};
 use crate::workers::cores;
 
 /// A volume as it is now. Sizes are bytes.
@@ -32,7 +32,7 @@ pub struct Info {
     pub profile: &'static str,
     /// Checksum type of blocks.
     pub csum: &'static str,
-    /// GB/s (10^9 bytes a second) of one thread that checksums, measured here and now.
+    /// GB/s (10^9 bytes a second) of one thread that checksums, measured once in this process.
     pub csum_speed: f64,
     /// Lanes.
     pub lanes: u16,
@@ -48,6 +48,10 @@ pub struct Info {
     pub sequence: u64,
     /// It had been closed in good order before it was opened.
     pub clean: bool,
+    /// Only reads are taken, as it was opened so.
+    pub read_only: bool,
+    /// Why nothing can be written any more, when that has come to pass.
+    pub failed: Option<String>,
     /// What opening replayed.
     pub replayed: Replayed,
     /// The map.
@@ -99,7 +103,9 @@ pub struct MapInfo {
     pub limit: usize,
     /// Nodes that the next checkpoint must write.
     pub dirty: usize,
-    /// Nodes read from the device.
+    /// Look-ups since the volume was opened.
+    pub lookups: u64,
+    /// Nodes read from the device, which look-ups waited for.
     pub fetched: u64,
     /// Nodes dropped to make room.
     pub evicted: u64,
@@ -118,10 +124,12 @@ pub struct DeviceInfo {
     pub size: u64,
     /// What it can do.
     pub limits: QueueLimits,
+    /// What it has done since the volume was opened.
+    pub traffic: DeviceTraffic,
 }
 
 impl Volume {
-    /// What there is to know. Measures the checksum, which takes about 3 ms.
+    /// What there is to know. The first call in a process measures the checksum, which takes about 3 ms.
     pub fn info(&self) -> Info {
         let lane = &self.lane;
         let superblock = &lane.geometry.superblock;
@@ -134,11 +142,13 @@ impl Volume {
             .devices
             .iter()
             .zip(limits)
-            .map(|(device, limits)| DeviceInfo {
+            .zip(lane.queue.traffic())
+            .map(|((device, limits), traffic)| DeviceInfo {
                 path: device.path.clone(),
                 uuid: uuid(device.uuid),
                 size: limits.size,
                 limits: limits.clone(),
+                traffic: *traffic,
             })
             .collect();
         Info {
@@ -158,12 +168,15 @@ impl Volume {
             epoch: point.epoch,
             sequence: lane.log.retired,
             clean: opened.clean,
+            read_only: lane.geometry.read_only,
+            failed: lane.latched.as_ref().map(ToString::to_string),
             replayed: self.replayed(),
             map: MapInfo {
                 height: lane.map.height(),
                 cached: stats.cached,
                 limit: lane.map.limit(),
                 dirty: stats.dirty,
+                lookups: stats.lookups,
                 fetched: stats.fetched,
                 evicted: stats.evicted,
                 lost: lane.fetches.lost(),

@@ -9,7 +9,7 @@ use crate::format::layout::BLOCK_BYTES;
 use crate::lane::Lane;
 use crate::log::recovery::Replayed;
 use crate::map::Stats as MapStats;
-use crate::stats::Counters;
+use crate::stats::{Counters, Traffic};
 use crate::submit::request::{Completion, Request};
 use crate::trace::TraceSink;
 
@@ -112,6 +112,11 @@ impl Volume {
     /// What the volume has done since it was opened.
     pub fn counters(&self) -> Counters {
         self.lane.counters
+    }
+
+    /// The requests since the volume was opened.
+    pub fn traffic(&self) -> &Traffic {
+        &self.lane.traffic
     }
 
     /// Counters of the map and its cache.

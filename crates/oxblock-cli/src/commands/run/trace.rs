@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use oxblock::stats::Counters;
-use oxblock::trace::{ChromeTrace, StageTimes, Times, TraceSink};
+use oxblock::stats::{Counters, Times};
+use oxblock::trace::{ChromeTrace, StageTimes, TraceSink};
 use oxblock::volume::Volume;
 use serde_json::{Map, Value, json};
 

@@ -94,7 +94,7 @@ pub(super) fn power_lost() -> io::Error {
 
 /// The end of `op`, with its buffers.
 pub(super) fn ended(op: Op, result: io::Result<()>) -> Done {
-    Done { tag: op.tag, bufs: op.action.into_bufs(), work: None, result }
+    Done { tag: op.tag, device: Some(op.device), bufs: op.action.into_bufs(), work: None, result }
 }
 
 impl Machine {
