@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use oxblock::volume::Patience;
+use oxblock::volume::{Mailbox, Patience, Remote};
 use oxblock::{Buf, Completion, Error, Request, RequestKind, Result, Volume};
 use rustix::io::Errno;
 use slab::Slab;
@@ -36,6 +36,9 @@ const BATCH_BYTES: u64 = 1 << 20;
 
 /// The longest look for messages before a sleep.
 const LOOK: Duration = Duration::from_micros(60);
+
+/// Rounds, when there is always something to do, after which calls from other threads are looked for all the same.
+const ROUNDS: u32 = 256;
 
 /// The longest that the volume is waited for before the rest is looked at; a safety net, not a pace.
 const NAP: Duration = Duration::from_millis(100);
@@ -85,6 +88,7 @@ pub struct Server {
     inbox: Option<Buf>,
     done: Vec<Completion>,
     patience: Patience,
+    mailbox: Mailbox<Volume>,
     /// How the session ended, once it has.
     gone: Option<Ended>,
     /// Notices of the volume that its user knows.
@@ -104,6 +108,8 @@ impl Server {
     ) -> Result<Self> {
         volume.watch(session.descriptor())?;
         volume.watch(wake)?;
+        let mailbox = Mailbox::new().map_err(|error| Error::io("set up the mount", error))?;
+        volume.watch(mailbox.descriptor())?;
         let known = volume.notices().len();
         Ok(Self {
             volume,
@@ -117,6 +123,7 @@ impl Server {
             inbox: None,
             done: Vec::new(),
             patience: Patience::new(LOOK),
+            mailbox,
             gone: None,
             known,
         })
@@ -130,6 +137,7 @@ impl Server {
     pub fn run(&mut self, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<Ended> {
         // Memory that this thread needs must never wait for data to be written through this very mount.
         rustix::process::configure_io_flusher_behavior(true).ok();
+        let mut rounds = 0;
         loop {
             let stopped = stop.load(Ordering::Relaxed);
             let ended = self.gone.or(stopped.then_some(Ended::Stopped));
@@ -142,6 +150,11 @@ impl Server {
             self.volume.submit();
             any |= self.complete(tell)?;
             any |= self.search()?;
+            rounds += 1;
+            if !any || rounds >= ROUNDS {
+                rounds = 0;
+                self.mailbox.take().into_iter().for_each(|call| call(&mut self.volume));
+            }
             if any {
                 self.patience.found();
             } else if closed {
@@ -151,6 +164,11 @@ impl Server {
                 self.volume.wait_watching(None);
             }
         }
+    }
+
+    /// How others look at the volume while it is served.
+    pub fn remote(&self) -> Remote<Volume> {
+        self.mailbox.remote()
     }
 
     /// The volume, to be closed.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use oxblock::volume::Remote;
+use oxblock_net::Listener;
 
 use crate::connection::{Connection, Seat};
 use crate::event_loop::Loop;
 use crate::events::{Events, Ready, Source};
-use crate::listener::Listener;
+use crate::stream::Stream;
 use crate::tls::Tls;
 
 /// How long nobody is taken in after the system had no room for one more.
@@ -52,10 +53,12 @@ impl Door {
     /// Those of `accept`, `WouldBlock` among them.
     pub fn accept(&self, place: usize) -> io::Result<Option<Connection>> {
         let listener = self.listeners.get(place).ok_or(io::ErrorKind::WouldBlock)?;
-        let stream = listener.accept()?;
+        let socket = listener.accept()?;
         // One reference is the door's own.
         let room = Arc::strong_count(&self.seat) <= self.most;
-        Ok(room.then(|| Connection::new(stream, self.tls.clone(), Arc::clone(&self.seat))))
+        Ok(room.then(|| {
+            Connection::new(Stream::new(socket), self.tls.clone(), Arc::clone(&self.seat))
+        }))
     }
 
     /// Takes nobody in for a while, and says until when.

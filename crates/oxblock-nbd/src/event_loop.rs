@@ -14,6 +14,7 @@ use crate::connection::{Connection, Spares};
 use crate::door::Door;
 use crate::engine::Engine;
 use crate::events::{Events, Ready, Source};
+use crate::server::Look;
 
 /// Clients that one round takes from one listener.
 const ACCEPTS: usize = 16;
@@ -120,6 +121,14 @@ impl Loop {
             }
         }
         true
+    }
+
+    /// The volume as it is now.
+    pub fn look(&self) -> Look {
+        let here = Some(self.engine.place);
+        let clients = self.connections.iter().filter(|(_, one)| one.export() == here).count();
+        let volume = &self.engine.volume;
+        Look { info: volume.info(), traffic: volume.traffic().clone(), clients: clients as u64 }
     }
 
     fn take_calls(&mut self) {

@@ -18,7 +18,6 @@
 //! - **In order**: a flush covers what was acknowledged on any connection, as all of an export share one volume.
 #![forbid(unsafe_code)]
 
-mod address;
 mod buffers;
 mod connection;
 mod door;
@@ -26,14 +25,13 @@ mod engine;
 mod event_loop;
 mod events;
 mod job;
-mod listener;
 mod read_reply;
 mod server;
 mod status;
 mod stream;
 mod tls;
+mod uri;
 
-pub use address::Address;
-pub use listener::Inherited;
-pub use server::{Offered, Server, ServerOptions};
+pub use server::{Look, Monitor, Offered, Server, ServerOptions};
 pub use tls::Tls;
+pub use uri::{PORT, uri};

@@ -4,17 +4,18 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, Builder, ScopedJoinHandle};
+use std::time::Duration;
 
-use oxblock::volume::Remote;
+use oxblock::stats::Traffic;
+use oxblock::volume::{Info, Remote};
 use oxblock::{Error, Result, Volume};
 use oxblock_nbd_proto::Export;
+use oxblock_net::{Address, Inherited, Listener};
 
-use crate::address::Address;
 use crate::connection::Seat;
 use crate::door::Door;
 use crate::engine::Engine;
 use crate::event_loop::Loop;
-use crate::listener::{Inherited, Listener};
 use crate::tls::Tls;
 
 /// How to serve.
@@ -45,6 +46,28 @@ pub struct Offered {
     pub description: String,
     /// Refuse every change.
     pub read_only: bool,
+}
+
+/// A volume that is served, as it is now.
+#[derive(Debug)]
+pub struct Look {
+    /// What there is to know about it.
+    pub info: Info,
+    /// Its requests.
+    pub traffic: Traffic,
+    /// Clients that have chosen it.
+    pub clients: u64,
+}
+
+/// How others look at what a server serves, from any thread.
+#[derive(Debug, Clone)]
+pub struct Monitor(Vec<Remote<Loop>>);
+
+impl Monitor {
+    /// The volumes in order; nothing for one whose thread does not answer `within` that time, or is not there any more.
+    pub fn look(&self, within: Duration) -> Vec<Option<Look>> {
+        self.0.iter().map(|one| one.ask(within, |one| one.look())).collect()
+    }
 }
 
 /// A server that listens.
@@ -91,6 +114,11 @@ impl Server {
     /// Where it was asked to listen, with the ports that were found where any was asked for.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// How others look at what it serves.
+    pub fn monitor(&self) -> Monitor {
+        Monitor(self.loops.iter().map(Loop::remote).collect())
     }
 
     /// Serves until it is told to stop; then everything that was begun is finished and answered. Gives back the volumes in

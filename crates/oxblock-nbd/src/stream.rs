@@ -5,10 +5,9 @@
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 
+use oxblock_net::Socket;
 use rustls::ServerConnection;
 
 use crate::connection::{INPUT, Input, Spares};
@@ -18,13 +17,6 @@ use crate::tls::Tls;
 const CIPHER_MOST: usize = 256 << 10;
 /// How often one call receives ciphertext, so that others get their turn.
 const TURNS: usize = 16;
-
-/// A socket to a client.
-#[derive(Debug)]
-pub(crate) enum Socket {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
 
 /// The connection to one client.
 #[derive(Debug)]
@@ -111,10 +103,7 @@ impl Drop for Stream {
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.socket {
-            Socket::Unix(stream) => stream.as_fd(),
-            Socket::Tcp(stream) => stream.as_fd(),
-        }
+        self.socket.as_fd()
     }
 }
 
@@ -178,41 +167,5 @@ impl Secure {
 impl fmt::Debug for Secure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secure").field("more", &self.more).finish_non_exhaustive()
-    }
-}
-
-impl Read for Socket {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buf),
-            Self::Tcp(stream) => stream.read(buf),
-        }
-    }
-
-    fn read_vectored(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read_vectored(parts),
-            Self::Tcp(stream) => stream.read_vectored(parts),
-        }
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(buf),
-            Self::Tcp(stream) => stream.write(buf),
-        }
-    }
-
-    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write_vectored(parts),
-            Self::Tcp(stream) => stream.write_vectored(parts),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

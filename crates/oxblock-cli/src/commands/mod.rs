@@ -7,6 +7,7 @@ mod dump;
 mod export;
 mod import;
 mod info;
+mod monitor;
 mod mount;
 mod policy;
 mod run;

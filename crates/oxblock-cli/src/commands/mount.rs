@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use oxblock_fuse::{Ended, MountOptions, MountPoint};
 
+use super::monitor::{MonitorArgs, Mounted};
 use super::volume::VolumeArgs;
 use crate::interrupt;
 use crate::output::{Exit, Usage, ended, note, print};
@@ -41,6 +42,9 @@ pub struct Mount {
     /// need user_allow_other in /etc/fuse.conf for it
     #[arg(long)]
     allow_other: bool,
+
+    #[command(flatten)]
+    monitor: MonitorArgs,
 
     /// Return once it is mounted, and serve in the background
     #[arg(long, conflicts_with = "detached")]
@@ -77,6 +81,8 @@ impl Mount {
         };
         let size = volume.size();
         let (mount, mut server) = oxblock_fuse::mount(volume, point, &options, Arc::new(wake))?;
+        let mounted = Mounted { remote: server.remote(), name: mount.file().display().to_string() };
+        let control = self.monitor.start(mounted)?;
         print(&format!("{} at {}", human(size), mount.file().display()))?;
         if self.detached {
             detach().context("go into the background")?;
@@ -90,6 +96,7 @@ impl Mount {
                 _ => {}
             }
         });
+        drop(control);
         let unmounted = match served {
             Ok(Ended::Unmounted) => {
                 mount.forget();

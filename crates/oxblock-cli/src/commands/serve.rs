@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use clap::Args;
 use oxblock::trace::ChromeTrace;
-use oxblock_nbd::{Address, Inherited, Offered, Server, ServerOptions, Tls};
+use oxblock_nbd::{Offered, Server, ServerOptions, Tls};
+use oxblock_net::{Address, Inherited};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use super::monitor::{Exports, MonitorArgs};
 use super::volume::VolumeArgs;
 use crate::interrupt;
 use crate::output::{Exit, Usage, ended, note, print};
@@ -31,7 +33,7 @@ pub struct Serve {
 
     /// Where to listen, several times if you like: unix:PATH or tcp:HOST:PORT [default: the sockets that a supervisor passes
     /// on, else tcp:127.0.0.1:10809]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen)]
     listen: Vec<Address>,
 
     /// The name of the export; clients that name none get it too
@@ -58,6 +60,9 @@ pub struct Serve {
     #[arg(long)]
     allow_plaintext: bool,
 
+    #[command(flatten)]
+    monitor: MonitorArgs,
+
     /// Write the process number to this file once the server listens; it is removed at the end
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
@@ -69,6 +74,10 @@ pub struct Serve {
     /// Write a trace of every request and bio to this file, for https://ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+}
+
+fn listen(text: &str) -> Result<Address, String> {
+    Address::parse(text, oxblock_nbd::PORT)
 }
 
 /// As many open files as the system allows: each client has one, and the usual limit of 1024 is there for programs that
@@ -84,7 +93,7 @@ impl Serve {
     pub fn run(mut self) -> Result<Exit> {
         let inherited = supervisor::sockets()?;
         if self.listen.is_empty() && inherited.is_empty() {
-            self.listen.push("tcp:127.0.0.1:10809".parse().map_err(Usage)?);
+            self.listen.push(Address::Tcp("127.0.0.1".into(), oxblock_nbd::PORT));
         }
         self.judge(&inherited)?;
         let tls = self.tls()?;
@@ -106,6 +115,8 @@ impl Serve {
                 print(&self.uri(address, name))?;
             }
         }
+        let exports = Exports { monitor: server.monitor(), names: names.clone() };
+        let control = self.monitor.start(exports)?;
         let pid_file = self.pid_file.as_deref().map(PidFile::write).transpose()?;
         if let Some(number) = self.ready_fd {
             supervisor::tell_ready(number)?;
@@ -113,6 +124,7 @@ impl Serve {
         supervisor::notify("READY=1");
         let volumes = server.run(&|place, text| note(&labelled(&names, place, text)))?;
         supervisor::notify("STOPPING=1");
+        drop(control);
         let mut errors = Vec::new();
         let mut checksum_errors = 0;
         for (place, volume) in volumes.into_iter().enumerate() {
@@ -152,7 +164,7 @@ impl Serve {
     }
 
     fn uri(&self, address: &Address, name: &str) -> String {
-        address.uri(name, self.tls_certificates.is_some())
+        oxblock_nbd::uri(address, name, self.tls_certificates.is_some())
     }
 
     /// Refuses what makes no sense, or is not safe unless it was asked for.

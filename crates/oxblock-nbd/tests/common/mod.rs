@@ -20,8 +20,9 @@ use std::time::Duration;
 use oxblock::device::sim::{Rng, SimConfig, SimDisk};
 use oxblock::volume::{create_on, required_size};
 use oxblock::{CreateOptions, OpenOptions, Volume};
-use oxblock_nbd::{Address, Offered, Server, ServerOptions};
+use oxblock_nbd::{Offered, Server, ServerOptions};
 use oxblock_nbd_proto::Style;
+use oxblock_net::Address;
 
 pub use client::Client;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
-use oxblock_nbd::Inherited;
+use oxblock_net::Inherited;
 
 /// The sockets that were passed on (`LISTEN_FDS`, if `LISTEN_PID` is this process).
 pub fn sockets() -> Result<Vec<Inherited>> {

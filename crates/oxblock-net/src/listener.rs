@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::net::sockopt::socket_acceptconn;
 
 use crate::address::Address;
-use crate::stream::{Socket, Stream};
+use crate::socket::Socket;
 
 /// A socket on which a supervisor listens already, and which the server takes over.
 #[derive(Debug)]
@@ -23,9 +23,10 @@ pub enum Inherited {
 
 /// A socket that clients connect to. Dropping it removes what it has made in the file system.
 #[derive(Debug)]
-pub(crate) enum Listener {
+pub enum Listener {
     /// With the file that it has made, if it has.
     Unix(UnixListener, Option<PathBuf>),
+    /// On the network.
     Tcp(TcpListener),
 }
 
@@ -96,19 +97,19 @@ impl Listener {
     }
 
     /// The next client; `WouldBlock` when there is none.
-    pub fn accept(&self) -> io::Result<Stream> {
+    pub fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Unix(socket, _) => {
                 let (stream, _) = socket.accept()?;
                 stream.set_nonblocking(true)?;
-                Ok(Stream::new(Socket::Unix(stream)))
+                Ok(Socket::Unix(stream))
             }
             Self::Tcp(socket) => {
                 let (stream, _) = socket.accept()?;
                 stream.set_nonblocking(true)?;
                 // Replies are gathered here; the system must not wait for more.
                 stream.set_nodelay(true)?;
-                Ok(Stream::new(Socket::Tcp(stream)))
+                Ok(Socket::Tcp(stream))
             }
         }
     }

@@ -1,12 +1,8 @@
-//! Where a server listens, as users write it, and the NBD URI under which clients find it.
+//! Where a server listens, as users write it.
 
-use std::fmt::{self, Write};
-use std::net::{IpAddr, ToSocketAddrs};
+use std::fmt;
+use std::net::ToSocketAddrs;
 use std::path::PathBuf;
-use std::str::FromStr;
-
-/// The port that is meant when none is given.
-const PORT: u16 = 10809;
 
 /// An address: `unix:PATH`, `tcp:HOST:PORT`, `tcp:PORT` or `tcp:HOST`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,20 +13,7 @@ pub enum Address {
     Tcp(String, u16),
 }
 
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("'{text}' is not unix:PATH or tcp:HOST:PORT");
-        match text.split_once(':') {
-            Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
-            Some(("tcp", rest)) if !rest.is_empty() => tcp(rest).ok_or_else(bad),
-            _ => Err(bad()),
-        }
-    }
-}
-
-fn tcp(rest: &str) -> Option<Address> {
+fn tcp(rest: &str, usual: u16) -> Option<Address> {
     if rest.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(Address::Tcp("127.0.0.1".into(), rest.parse().ok()?));
     }
@@ -41,7 +24,7 @@ fn tcp(rest: &str) -> Option<Address> {
     } else {
         rest.split_once(':').unwrap_or((rest, ""))
     };
-    let port = if port.is_empty() { PORT } else { port.parse().ok()? };
+    let port = if port.is_empty() { usual } else { port.parse().ok()? };
     (!host.is_empty()).then(|| Address::Tcp(host.into(), port))
 }
 
@@ -57,6 +40,19 @@ impl fmt::Display for Address {
 }
 
 impl Address {
+    /// Understands what users write; `port` is meant when none is given.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub fn parse(text: &str, port: u16) -> Result<Self, String> {
+        let bad = || format!("'{text}' is not unix:PATH or tcp:HOST:PORT");
+        match text.split_once(':') {
+            Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
+            Some(("tcp", rest)) if !rest.is_empty() => tcp(rest, port).ok_or_else(bad),
+            _ => Err(bad()),
+        }
+    }
+
     /// True when others than this machine can connect, as far as the name tells.
     pub fn is_remote(&self) -> bool {
         match self {
@@ -67,39 +63,6 @@ impl Address {
             },
         }
     }
-
-    /// The URI of export `name` here, with TLS or without.
-    pub fn uri(&self, name: &str, tls: bool) -> String {
-        let scheme = if tls { "nbds" } else { "nbd" };
-        let name = escape(name.as_bytes(), b"");
-        match self {
-            Self::Unix(path) => {
-                let path = escape(path.as_os_str().as_encoded_bytes(), b"/");
-                format!("{scheme}+unix:///{name}?socket={path}")
-            }
-            Self::Tcp(host, port) => {
-                let host = match host.parse() {
-                    Ok(IpAddr::V6(_)) => format!("[{host}]"),
-                    _ => host.clone(),
-                };
-                format!("{scheme}://{host}:{port}/{name}")
-            }
-        }
-    }
-}
-
-/// `bytes` for a URI: letters, digits, what is harmless anywhere, and `more` as they are; the rest in hexadecimal.
-fn escape(bytes: &[u8], more: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) || more.contains(byte) {
-            text.push(char::from(*byte));
-        } else {
-            // Writing to a string never fails.
-            write!(text, "%{byte:02X}").ok();
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -107,7 +70,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Address {
-        text.parse().unwrap()
+        Address::parse(text, 10809).unwrap()
     }
 
     #[test]
@@ -135,7 +98,7 @@ mod tests {
             "tcp:[::1]x",
             "tcp:70000",
         ] {
-            assert!(text.parse::<Address>().is_err(), "{text}");
+            assert!(Address::parse(text, 1).is_err(), "{text}");
         }
     }
 
@@ -146,13 +109,5 @@ mod tests {
         assert!(!of("tcp:[::1]:1").is_remote());
         assert!(of("tcp:0.0.0.0:1").is_remote());
         assert!(of("tcp:192.0.2.1:1").is_remote());
-    }
-
-    #[test]
-    fn uris() {
-        assert_eq!(of("unix:/run/a b").uri("", false), "nbd+unix:///?socket=/run/a%20b");
-        assert_eq!(of("unix:/run/a").uri("my/disk", false), "nbd+unix:///my%2Fdisk?socket=/run/a");
-        assert_eq!(of("tcp:[::1]:99").uri("x", true), "nbds://[::1]:99/x");
-        assert_eq!(of("tcp:1234").uri("", false), "nbd://127.0.0.1:1234/");
     }
 }
