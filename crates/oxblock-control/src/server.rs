@@ -195,9 +195,12 @@ impl Client {
                 continue;
             }
             if self.last {
-                return Err(io::ErrorKind::ConnectionAborted.into());
-            }
-            if let Some(answer) = self.answer(source, since) {
+                // To close while something is left unread would take the answer back.
+                self.input.clear();
+                if !self.receive()? {
+                    return Ok(());
+                }
+            } else if let Some(answer) = self.answer(source, since) {
                 self.output = answer;
                 self.until.get_or_insert_with(|| Instant::now() + TIME_MOST);
             } else if !self.receive()? {
@@ -213,7 +216,9 @@ impl Client {
                 self.sent += sent;
                 if self.sent >= self.output.len() {
                     (self.output, self.sent) = (Vec::new(), 0);
-                    if self.language == Language::Lines {
+                    if self.last {
+                        self.socket.shutdown_write()?;
+                    } else if self.language == Language::Lines {
                         self.until = None;
                     }
                 }

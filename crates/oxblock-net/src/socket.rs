@@ -1,7 +1,7 @@
 //! Sockets that are connected.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
@@ -12,6 +12,19 @@ pub enum Socket {
     Unix(UnixStream),
     /// On the network.
     Tcp(TcpStream),
+}
+
+impl Socket {
+    /// Tells the other side that nothing more comes.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
 }
 
 impl AsFd for Socket {

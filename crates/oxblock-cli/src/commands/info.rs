@@ -107,6 +107,7 @@ fn report(info: &VolumeInfo, paths: &[PathBuf]) -> Value {
             "cached": info.map.cached,
             "limit": info.map.limit,
             "dirty": info.map.dirty,
+            "lookups": info.map.lookups,
             "fetched": info.map.fetched,
             "evicted": info.map.evicted,
             "lost": info.map.lost,

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod create;
+mod ctl;
 mod dump;
 mod export;
 mod import;
@@ -33,6 +34,7 @@ pub enum Command {
     Dump(dump::Dump),
     Run(run::Run),
     Serve(serve::Serve),
+    Ctl(ctl::Ctl),
     Bench(bench::Bench),
     Tune(tune::Tune),
     Torture(torture::Torture),
@@ -53,6 +55,7 @@ impl Command {
             Self::Dump(command) => command.run(),
             Self::Run(command) => command.run(),
             Self::Serve(command) => command.run(),
+            Self::Ctl(command) => command.run(),
             Self::Bench(command) => command.run(),
             Self::Tune(command) => command.run(),
             Self::Torture(command) => command.run(),

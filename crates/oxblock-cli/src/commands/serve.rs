@@ -110,13 +110,13 @@ impl Serve {
         let options =
             ServerOptions { listen: self.listen.clone(), tls, ..ServerOptions::default() };
         let server = Server::new(offered, &options, inherited, stop)?;
+        let exports = Exports { monitor: server.monitor(), names: names.clone() };
+        let control = self.monitor.start(exports)?;
         for address in server.addresses() {
             for name in &names {
                 print(&self.uri(address, name))?;
             }
         }
-        let exports = Exports { monitor: server.monitor(), names: names.clone() };
-        let control = self.monitor.start(exports)?;
         let pid_file = self.pid_file.as_deref().map(PidFile::write).transpose()?;
         if let Some(number) = self.ready_fd {
             supervisor::tell_ready(number)?;
