@@ -13,6 +13,8 @@ mod mount;
 mod policy;
 mod run;
 mod serve;
+#[cfg(feature = "top")]
+mod top;
 mod torture;
 mod tune;
 mod volume;
@@ -35,6 +37,8 @@ pub enum Command {
     Run(run::Run),
     Serve(serve::Serve),
     Ctl(ctl::Ctl),
+    #[cfg(feature = "top")]
+    Top(top::Top),
     Bench(bench::Bench),
     Tune(tune::Tune),
     Torture(torture::Torture),
@@ -56,6 +60,8 @@ impl Command {
             Self::Run(command) => command.run(),
             Self::Serve(command) => command.run(),
             Self::Ctl(command) => command.run(),
+            #[cfg(feature = "top")]
+            Self::Top(command) => command.run(),
             Self::Bench(command) => command.run(),
             Self::Tune(command) => command.run(),
             Self::Torture(command) => command.run(),
