@@ -1,6 +1,7 @@
 //! What is told. Sizes are bytes, times nanoseconds; names are stable, and more may be added.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use oxblock::stats::{Flow, Times};
 use oxblock::volume::{DeviceInfo, Info};
@@ -305,6 +306,17 @@ impl From<&Flow> for Requests {
 fn summary(times: &Times) -> BTreeMap<String, u64> {
     let named = times.named().into_iter().filter(|(name, _)| *name != "count");
     named.map(|(name, value)| (name.into(), value)).collect()
+}
+
+/// How many are in which state, for people.
+impl fmt::Display for Segments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { free, reserved, open, sealed, pending, damaged, .. } = self;
+        write!(
+            f,
+            "{free} free, {reserved} reserved, {open} open, {sealed} sealed, {pending} pending, {damaged} damaged"
+        )
+    }
 }
 
 impl From<&Info> for Segments {

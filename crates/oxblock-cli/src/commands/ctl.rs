@@ -138,18 +138,9 @@ fn volume_rows(volume: &VolumeStatus) -> Vec<(&'static str, String)> {
     rows
 }
 
-fn segments(segments: &Segments) -> String {
-    format!(
-        "{} of {}: {} free, {} reserved, {} open, {} sealed, {} pending, {} damaged",
-        segments.count,
-        human(segments.size),
-        segments.free,
-        segments.reserved,
-        segments.open,
-        segments.sealed,
-        segments.pending,
-        segments.damaged
-    )
+/// Segments, by state.
+pub fn segments(segments: &Segments) -> String {
+    format!("{} of {}: {segments}", segments.count, human(segments.size))
 }
 
 fn stats_rows(stats: &Stats) -> Vec<Vec<(&str, String)>> {

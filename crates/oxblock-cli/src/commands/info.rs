@@ -8,8 +8,8 @@ use clap::Args;
 use oxblock::volume::Info as VolumeInfo;
 use serde_json::{Value, json};
 
-use super::policy;
 use super::volume::VolumeArgs;
+use super::{ctl, policy};
 use crate::output::{Exit, print_json, print_table};
 use crate::size::{both, human};
 
@@ -150,20 +150,7 @@ fn rows<'a>(info: &'a VolumeInfo, paths: &[PathBuf]) -> Vec<(&'a str, String)> {
         ("profile", info.profile.to_owned()),
         ("checksum", format!("{}, {:.1} GB/s here", info.csum, info.csum_speed)),
         ("lanes", info.lanes.to_string()),
-        (
-            "segments",
-            format!(
-                "{} of {}: {} free, {} reserved, {} open, {} sealed, {} pending, {} damaged",
-                segments.count,
-                human(segments.size),
-                segments.free,
-                segments.reserved,
-                segments.open,
-                segments.sealed,
-                segments.pending,
-                segments.damaged
-            ),
-        ),
+        ("segments", ctl::segments(&info.into())),
         (
             "checkpoint",
             format!(

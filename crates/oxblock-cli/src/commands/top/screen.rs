@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use oxblock::trace::Kind;
-use oxblock_control::report::{Segments, State, Stats, Status, VolumeStats, VolumeStatus};
+use oxblock_control::report::{State, Stats, Status, VolumeStats, VolumeStatus};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -37,6 +37,23 @@ pub struct Screen {
     pub history: BTreeMap<String, VecDeque<u64>>,
     /// The volume that is shown, by its place.
     pub chosen: usize,
+}
+
+impl Screen {
+    /// Nothing is known yet of the server at `place`.
+    pub fn new(place: String, interval: Duration) -> Self {
+        Self {
+            place,
+            interval,
+            paused: false,
+            gone: None,
+            status: None,
+            stats: None,
+            rates: Vec::new(),
+            history: BTreeMap::new(),
+            chosen: 0,
+        }
+    }
 }
 
 /// Draws it.
@@ -223,7 +240,7 @@ fn notes<'a>(
         "space",
         format!("{} of {} ({used} %)", human(volume.used), human(volume.size)),
     ));
-    lines.push(line("segments", segments(&volume.segments)));
+    lines.push(line("segments", volume.segments.to_string()));
     let cleaning = rates.map_or_else(String::new, |rates| {
         format!(
             "{}/s moved, {} segments cleaned, {} checkpoints, amplification {}",
@@ -242,18 +259,6 @@ fn notes<'a>(
     );
     lines.push(line("map", text));
     lines
-}
-
-fn segments(segments: &Segments) -> String {
-    format!(
-        "{} free, {} reserved, {} open, {} sealed, {} pending, {} damaged",
-        segments.free,
-        segments.reserved,
-        segments.open,
-        segments.sealed,
-        segments.pending,
-        segments.damaged
-    )
 }
 
 fn draw_devices(volume: &VolumeStats, rates: Option<&Rates>, frame: &mut Frame<'_>, area: Rect) {

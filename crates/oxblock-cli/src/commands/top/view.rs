@@ -1,6 +1,5 @@
 //! The live view: the terminal, its keys, and what was found so far.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,17 +34,7 @@ fn show(
     socket: &Path,
     stop: &AtomicBool,
 ) -> Result<()> {
-    let mut screen = Screen {
-        place: socket.display().to_string(),
-        interval: asker.interval(),
-        paused: false,
-        gone: None,
-        status: None,
-        stats: None,
-        rates: Vec::new(),
-        history: BTreeMap::new(),
-        chosen: 0,
-    };
+    let mut screen = Screen::new(socket.display().to_string(), asker.interval());
     let mut told = 0;
     while !stop.load(Ordering::Relaxed) && count.is_none_or(|count| told < count) {
         match asker.next(Duration::ZERO) {
@@ -141,20 +130,6 @@ mod tests {
         }
     }
 
-    fn screen() -> Screen {
-        Screen {
-            place: "/run/ox.ctl".into(),
-            interval: Duration::from_secs(1),
-            paused: false,
-            gone: None,
-            status: None,
-            stats: None,
-            rates: Vec::new(),
-            history: BTreeMap::new(),
-            chosen: 0,
-        }
-    }
-
     fn drawn(screen: &Screen, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(screen, frame)).unwrap();
@@ -163,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_is_going_on_is_to_be_seen() {
-        let mut screen = screen();
+        let mut screen = Screen::new("/run/ox.ctl".into(), Duration::from_secs(1));
         assert!(drawn(&screen, 80, 24).contains("waiting for the server"));
         assert!(!screen.take((status(), stats(1_000_000_000, 0, &[]))));
         assert!(screen.take((status(), stats(2_000_000_000, 5000, &[(123_456, 5000)]))));
@@ -193,7 +168,7 @@ mod tests {
 
     #[test]
     fn every_size_and_every_figure_can_be_drawn() {
-        let mut screen = screen();
+        let mut screen = Screen::new("/run/ox.ctl".into(), Duration::from_secs(1));
         let mut many = stats(u64::MAX, u64::MAX / 8192, &[(u64::MAX, u64::MAX / 8192)]);
         let volume = many.volumes[0].clone();
         many.volumes = (0..50)
