@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use oxblock::stats::Traffic;
+use oxblock::volume::Info;
 use oxblock::{Completion, Request, RequestKind, Volume};
 use oxblock_nbd_proto::{Command, Errno, Export, Offer, ReplyTo, TlsOffer, wire};
 use slab::Slab;
@@ -14,6 +16,17 @@ use crate::status;
 
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
+
+/// A volume that is served, as it is now.
+#[derive(Debug)]
+pub struct Look {
+    /// What there is to know about it.
+    pub info: Info,
+    /// Its requests.
+    pub traffic: Traffic,
+    /// Clients that have chosen it.
+    pub clients: u64,
+}
 
 /// The volume, and what it has to do for connections.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use oxblock::volume::{Mailbox, Patience, Remote};
 use oxblock::{Error, Result, Volume};
 use slab::Slab;
 
-use crate::connection::{Connection, Spares};
+use crate::connection::Connection;
 use crate::door::Door;
-use crate::engine::Engine;
+use crate::engine::{Engine, Look};
 use crate::events::{Events, Ready, Source};
-use crate::server::Look;
+use crate::input::Spares;
 
 /// Clients that one round takes from one listener.
 const ACCEPTS: usize = 16;

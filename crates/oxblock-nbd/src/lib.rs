@@ -24,6 +24,7 @@ mod door;
 mod engine;
 mod event_loop;
 mod events;
+mod input;
 mod job;
 mod read_reply;
 mod server;
@@ -32,6 +33,7 @@ mod stream;
 mod tls;
 mod uri;
 
-pub use server::{Look, Monitor, Offered, Server, ServerOptions};
+pub use engine::Look;
+pub use server::{Monitor, Offered, Server, ServerOptions};
 pub use tls::Tls;
 pub use uri::{PORT, uri};

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::thread::{self, Builder, ScopedJoinHandle};
 use std::time::Duration;
 
-use oxblock::stats::Traffic;
-use oxblock::volume::{Info, Remote};
+use oxblock::volume::Remote;
 use oxblock::{Error, Result, Volume};
 use oxblock_nbd_proto::Export;
 use oxblock_net::{Address, Inherited, Listener};
 
 use crate::connection::Seat;
 use crate::door::Door;
-use crate::engine::Engine;
+use crate::engine::{Engine, Look};
 use crate::event_loop::Loop;
 use crate::tls::Tls;
 
@@ -46,17 +45,6 @@ pub struct Offered {
     pub description: String,
     /// Refuse every change.
     pub read_only: bool,
-}
-
-/// A volume that is served, as it is now.
-#[derive(Debug)]
-pub struct Look {
-    /// What there is to know about it.
-    pub info: Info,
-    /// Its requests.
-    pub traffic: Traffic,
-    /// Clients that have chosen it.
-    pub clients: u64,
 }
 
 /// How others look at what a server serves, from any thread.

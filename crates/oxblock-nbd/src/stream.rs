@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use oxblock_net::Socket;
 use rustls::ServerConnection;
 
-use crate::connection::{INPUT, Input, Spares};
+use crate::input::{INPUT, Input, Spares};
 use crate::tls::Tls;
 
 /// The most bytes that wait to be sent and are encrypted.

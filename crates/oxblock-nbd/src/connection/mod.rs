@@ -3,7 +3,6 @@
 //! Invariants: while payload is being received into a buffer, the input holds nothing. What is started is counted until it
 //! is answered, so a connection is not forgotten before the engine is done with its requests.
 
-mod input;
 mod output;
 mod payload;
 mod requests;
@@ -15,11 +14,11 @@ use std::time::Instant;
 
 use oxblock_nbd_proto::{Handshake, Session, Terms};
 
-pub(crate) use self::input::{INPUT, Input, Spares};
 pub(crate) use self::output::Output;
 use self::payload::Payload;
 use crate::buffers::Buffers;
 use crate::events::{Events, Ready, Source};
+use crate::input::{INPUT, Input, Spares};
 use crate::stream::Stream;
 use crate::tls::Tls;
 

@@ -2,8 +2,8 @@
 
 use oxblock_nbd_proto::{Command, Refusal, ReplyTo};
 
-use super::input::Input;
 use crate::buffers::Lease;
+use crate::input::Input;
 
 /// The payload of one request.
 #[derive(Debug)]
