@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Random, arg, oxblock};
+use common::{Random, arg, given, oxblock, seed};
 use oxblock::volume::{OpenOptions, Volume};
 use oxblock_fio::{Durable, RunOptions, VolumeTarget, parse, run, verify_only};
 
@@ -38,12 +38,9 @@ fn victim() {
 
 #[test]
 fn what_was_flushed_survives_kill_9() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let seed = number("OXBLOCK_SEED").unwrap_or(u64::from(now.subsec_nanos()));
-    let kills = number("OXBLOCK_KILLS").unwrap_or(6);
-    println!("seed {seed}, {kills} kills (OXBLOCK_SEED, OXBLOCK_KILLS)");
-    let mut random = Random(seed);
+    let kills = given("OXBLOCK_KILLS").unwrap_or(6);
+    println!("{kills} kills (OXBLOCK_KILLS)");
+    let mut random = Random(seed());
     let folder = tempfile::tempdir().unwrap();
     let device = folder.path().join("disk.ox");
     let mut flushed = 0;

@@ -13,6 +13,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use common::mapping::Mapping;
 use common::mount::{Mounted, Place, mountable, run, unmount};
 use common::{Random, arg, content, oxblock};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, seek};
@@ -229,14 +230,6 @@ fn the_size_is_fixed() {
     mounted.unmount();
 }
 
-/// From Linux 6.9 on.
-fn has_shared_mappings() -> bool {
-    let uname = rustix::system::uname();
-    let release = uname.release().to_string_lossy().into_owned();
-    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(6), Some(9))
-}
-
 #[test]
 fn shared_mappings_and_file_access_see_each_other() {
     mountable!();
@@ -244,23 +237,13 @@ fn shared_mappings_and_file_access_see_each_other() {
     let mounted = place.mount(&[]);
     let file = mounted.open();
     file.write_all_at(&vec![3; 1 << 20], 0).unwrap();
-    if !has_shared_mappings() {
-        return println!("skipped: this kernel maps files with direct I/O only privately");
-    }
-    // By a program, since mapping is unsafe here.
-    if !common::mount::has("python3") {
-        return println!("skipped: no python3 to map a file with");
-    }
-    let script = "import mmap,sys\n\
-        f=open(sys.argv[1],'r+b')\n\
-        m=mmap.mmap(f.fileno(),1<<20)\n\
-        assert m[:5]==b'\\3'*5\n\
-        m[4096:4101]=b'hello'\n\
-        m.flush()\n";
-    run("python3", ["-c", script, arg(&mounted.file)]);
+    let Some(mut mapping) = Mapping::of_mounted(&mounted.file) else { return };
+    assert_eq!(mapping.read(0, 5), [3; 5]);
+    mapping.write(4096, b"hello", true);
     let mut found = [0; 5];
     file.read_exact_at(&mut found, 4096).unwrap();
     assert_eq!(&found, b"hello");
+    drop(mapping);
     drop(file);
     mounted.unmount();
 }

@@ -7,8 +7,13 @@
     reason = "tests, and each file uses its own part"
 )]
 
+pub mod durable;
+pub mod fsx;
+pub mod mapping;
 pub mod mount;
 pub mod served;
+pub mod stack;
+pub mod stress;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -106,6 +111,19 @@ impl Random {
         bytes.truncate(len);
         bytes
     }
+}
+
+/// A number of the environment.
+pub fn given(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+/// What random numbers begin with: `OXBLOCK_SEED`, or the clock.
+pub fn seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let seed = given("OXBLOCK_SEED").unwrap_or(u64::from(now.subsec_nanos()));
+    println!("seed {seed} (OXBLOCK_SEED)");
+    seed
 }
 
 /// `len` bytes, of which every third stretch of 100,000 is zero.
