@@ -55,11 +55,12 @@ impl Drop for Loop {
 
 /// A volume, and the file system on it.
 pub struct Stack {
+    /// Before the place, so that a test that fails does not remove the folder while something is mounted there.
+    up: Option<Up>,
     pub place: Place,
     /// Where its files are.
     pub inside: PathBuf,
     kind: FileSystem,
-    up: Option<Up>,
     /// It was unmounted in good order.
     clean: bool,
 }
@@ -96,7 +97,7 @@ impl Stack {
         let place = Place::new(size);
         let inside = place.folder.path().join("inside");
         std::fs::create_dir(&inside).unwrap();
-        let mut stack = Self { place, inside, kind, up: None, clean: true };
+        let mut stack = Self { up: None, place, inside, kind, clean: true };
         let (mounted, device) = stack.device()?;
         run_on(kind.make, &device.node);
         stack.on(mounted, device);
