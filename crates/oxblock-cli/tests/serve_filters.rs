@@ -3,7 +3,11 @@
 
 mod common;
 
-use common::served::{SIZE, Served};
+use std::io::ErrorKind;
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::served::{SIZE, Served, start};
 use common::{arg, content, other};
 
 /// Copies content in and out, each time through nbdkit with `filters` between; `None` when nbdkit is not installed.
@@ -54,6 +58,42 @@ fn nbdkit_filters_between() {
             return;
         }
     }
+    served.end();
+}
+
+/// What fio does while the server is killed: it writes for four seconds, with flushes in between, and verifies all of it.
+const FIO: &str = "fio --name=v --ioengine=nbd --uri=\"$uri\" --size=64m --rw=randwrite --bs=4k --iodepth=16 \
+    --rate_iops=4000 --fsync=32 --verify=crc32c --verify_state_save=0 --verify_fatal=1";
+
+#[test]
+fn fio_verifies_over_kill_9_of_the_server() {
+    let mut served = Served::new(&[]);
+    if other("fio", &["--enghelp"]).is_none_or(|ran| !ran.text().contains("nbd")) {
+        return println!("skipped: fio with its nbd engine is not installed");
+    }
+    // fio does not connect again by itself.
+    let uri = format!("uri={}", served.uri());
+    let patience = ["retries=30", "retry-delay=1", "retry-exponential=no"];
+    let args = [&["-U", "-", "--filter=retry", "nbd", &uri][..], &patience, &["--run", FIO]];
+    let output =
+        std::process::Command::new("nbdkit").args(args.concat()).stdout(Stdio::piped()).spawn();
+    let mut nbdkit = match output {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return println!("skipped: nbdkit is not installed");
+        }
+        spawned => spawned.unwrap(),
+    };
+    for pause in [900, 1100, 700] {
+        std::thread::sleep(Duration::from_millis(pause));
+        assert!(nbdkit.try_wait().unwrap().is_none(), "it has ended before the server was killed");
+        served.child.kill().unwrap();
+        served.child.wait().unwrap();
+        served.child = start(served.folder.path(), &[]);
+    }
+    let ran = nbdkit.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && !said.contains("verify:"), "{said}");
+    assert!(said.contains("READ: bw="), "nothing was verified: {said}");
     served.end();
 }
 
