@@ -96,10 +96,15 @@ pub fn print_json(report: &impl Serialize) -> Result<()> {
 /// Prints one line, or several, to standard output. A reader that has gone away, such as `head`, has seen what it wanted:
 /// the work is done all the same, and the exit status says how it went.
 pub fn print(text: &str) -> Result<()> {
+    print_on(text).map(|_| ())
+}
+
+/// The same for work that is done for its reader alone, and goes on until that one has gone away: false when it has.
+pub fn print_on(text: &str) -> Result<bool> {
     let mut stdout = std::io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        printed => printed.context("write to standard output"),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        printed => printed.map(|()| true).context("write to standard output"),
     }
 }
 

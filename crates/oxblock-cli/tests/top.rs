@@ -135,7 +135,29 @@ fn a_server_that_goes_away_is_looked_for_again() {
 }
 
 #[test]
+fn it_ends_when_nobody_reads_any_more() {
+    let busy = Busy::new();
+    let mut child = common::command(["top", &busy.control, "--plain", "--interval", "0.1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 1];
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut first).unwrap();
+    drop(stdout);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    busy.end();
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no socket").unwrap();
+    for asked in [&["top", arg(&file)][..], &["ctl", arg(&file), "status"]] {
+        let ran = oxblock(asked).ended(1);
+        assert!(ran.stderr.contains("is not a socket"), "{}", ran.stderr);
+    }
     let ran = oxblock(["top", "/nowhere/at/all"]).ended(1);
     assert!(ran.stderr.contains("no server answers at /nowhere/at/all"), "{}", ran.stderr);
     for interval in ["0", "0.05", "4000", "x", "-1", "NaN"] {

@@ -1,8 +1,10 @@
 //! `oxblock ctl`: questions to a server that serves.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, Subcommand};
 use oxblock_control::Client;
 use oxblock_control::report::{Requests, Segments, Stats, Status, VolumeStats, VolumeStatus};
@@ -42,8 +44,7 @@ struct Form {
 impl Ctl {
     pub fn run(self) -> Result<Exit> {
         let place = || self.socket.display().to_string();
-        let mut client = Client::connect(&self.socket)
-            .with_context(|| format!("no server answers at {}", place()))?;
+        let mut client = connect(&self.socket)?;
         match self.ask {
             Ask::Status(form) => {
                 let status = client.status().with_context(place)?;
@@ -57,6 +58,21 @@ impl Ctl {
             }
         }
     }
+}
+
+/// Connects to a control socket. The system says of a file that is none what it says of one on which nobody listens.
+pub fn connect(socket: &Path) -> Result<Client> {
+    let place = socket.display();
+    if std::fs::metadata(socket).is_ok_and(|found| !found.file_type().is_socket()) {
+        return Err(anyhow!("{place} is not a socket"));
+    }
+    Client::connect(socket).map_err(|error| {
+        let said = match error.kind() {
+            ErrorKind::PermissionDenied => format!("no permission to connect to {place}"),
+            _ => format!("no server answers at {place}"),
+        };
+        anyhow::Error::new(error).context(said)
+    })
 }
 
 impl Form {

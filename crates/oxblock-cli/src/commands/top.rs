@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use oxblock_control::Client;
+use oxblock_control::report::VolumeStats;
 
+use super::ctl::connect;
 use crate::interrupt;
 use crate::output::Exit;
 use asker::Asker;
@@ -53,10 +54,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 impl Top {
     pub fn run(self) -> Result<Exit> {
         // Whoever is not there at the beginning is not waited for.
-        Client::connect(&self.socket)
-            .map_err(anyhow::Error::from)
-            .and_then(|mut client| Ok(client.stats()?))
-            .with_context(|| format!("no server answers at {}", self.socket.display()))?;
+        connect(&self.socket)?.stats().with_context(|| self.socket.display().to_string())?;
         let stop = interrupt::flag().context("watch for signals")?;
         let asker = Asker::start(self.socket.clone(), self.interval)
             .context("start a thread that asks the server")?;
@@ -71,5 +69,18 @@ impl Top {
             view::run(&asker, self.count, &self.socket, &stop)?;
         }
         Ok(Exit::Fine)
+    }
+}
+
+/// Percent of a volume that was written and not given up.
+fn used(volume: &VolumeStats) -> u128 {
+    (u128::from(volume.used) * 100).checked_div(u128::from(volume.size)).unwrap_or(0)
+}
+
+/// A name as it can be shown in a line.
+fn named(name: &str) -> String {
+    match name {
+        "" => "''".into(),
+        name => name.chars().map(|sign| if sign.is_control() { '?' } else { sign }).collect(),
     }
 }

@@ -1,7 +1,7 @@
 //! Lines, for whoever is no terminal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use oxblock_control::report::{Stats, VolumeStats};
@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::asker::{Asker, Told};
 use super::rates::{Flow, Rates, rates};
-use crate::output::{note, print};
+use super::{named, used};
+use crate::output::{nanoseconds, note, print_on};
 
 /// Lines after which the heading comes again.
 const PAGE: u64 = 20;
@@ -19,7 +20,9 @@ const STEP: Duration = Duration::from_millis(100);
 #[derive(Serialize)]
 struct Line<'a> {
     version: u32,
-    /// How long the server has been serving, at the end of the interval.
+    /// The end of the interval, since 1970.
+    time: u64,
+    /// How long the server had been serving then.
     uptime: u64,
     #[serde(flatten)]
     rates: &'a Rates,
@@ -29,7 +32,7 @@ struct Line<'a> {
     clients: Option<u64>,
 }
 
-/// Prints until `count` intervals are over, or `stop` is set.
+/// Prints until `count` intervals are over, `stop` is set, or nobody reads any more.
 pub fn run(asker: &Asker, count: Option<u64>, json: bool, stop: &AtomicBool) -> Result<()> {
     let (mut before, mut told, mut lines, mut gone) = (None::<Stats>, 0, 0, false);
     while !stop.load(Ordering::Relaxed) && count.is_none_or(|count| told < count) {
@@ -46,14 +49,17 @@ pub fn run(asker: &Asker, count: Option<u64>, json: bool, stop: &AtomicBool) -> 
         };
         gone = false;
         if let Some(all) = before.as_ref().and_then(|before| rates(before, &now)) {
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             for (rates, volume) in all.iter().zip(&now.volumes) {
-                if json {
-                    print(&serde_json::to_string(&line(&now, rates, volume))?)?;
+                let line = if json {
+                    serde_json::to_string(&line(time, &now, rates, volume))?
+                } else if lines % PAGE == 0 {
+                    format!("{HEADING}\n{}", text(time, rates, volume))
                 } else {
-                    if lines % PAGE == 0 {
-                        print(HEADING)?;
-                    }
-                    print(&text(&now, rates, volume))?;
+                    text(time, rates, volume)
+                };
+                if !print_on(&line)? {
+                    return Ok(());
                 }
                 lines += 1;
             }
@@ -64,9 +70,10 @@ pub fn run(asker: &Asker, count: Option<u64>, json: bool, stop: &AtomicBool) -> 
     Ok(())
 }
 
-fn line<'a>(now: &Stats, rates: &'a Rates, volume: &'a VolumeStats) -> Line<'a> {
+fn line<'a>(time: Duration, now: &Stats, rates: &'a Rates, volume: &'a VolumeStats) -> Line<'a> {
     Line {
         version: now.version,
+        time: nanoseconds(time),
         uptime: now.uptime,
         rates,
         used: volume.used,
@@ -76,24 +83,24 @@ fn line<'a>(now: &Stats, rates: &'a Rates, volume: &'a VolumeStats) -> Line<'a> 
     }
 }
 
-const HEADING: &str =
-    "  up s  read/s  MB/s  p50 us  p99 us  write/s  MB/s  p50 us  p99 us  under way  used  export";
+const HEADING: &str = "time UTC   read/s    MB/s  p50 us  p99 us  write/s    MB/s  p50 us  p99 us  in flight  used  export";
 
-fn text(now: &Stats, rates: &Rates, volume: &VolumeStats) -> String {
-    let of = |kind: &str| rates.requests.get(kind).copied().unwrap_or_default();
-    let (read, write) = (of("read"), of("write"));
-    let flow = |flow: &Flow, wide: usize| {
-        let (iops, mb) = (flow.iops, flow.bytes / 1_000_000);
-        format!("{iops:>wide$} {mb:>5} {:>7} {:>7}", flow.p50 / 1000, flow.p99 / 1000)
+fn text(time: Duration, rates: &Rates, volume: &VolumeStats) -> String {
+    let seconds = time.as_secs() % 86_400;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let of = |kind: &str| {
+        let Flow { iops, bytes, p50, p99, .. } =
+            rates.requests.get(kind).copied().unwrap_or_default();
+        let (mega, tenths) = (bytes / 1_000_000, bytes / 100_000 % 10);
+        format!("{iops:>7} {mega:>5}.{tenths} {:>7} {:>7}", p50 / 1000, p99 / 1000)
     };
-    let under_way: u64 = rates.requests.values().map(|flow| flow.in_flight).sum();
-    let used = (u128::from(volume.used) * 100).checked_div(u128::from(volume.size)).unwrap_or(0);
     format!(
-        "{:>6} {} {} {under_way:>10} {used:>4}%  {}",
-        now.uptime / 1_000_000_000,
-        flow(&read, 7),
-        flow(&write, 8),
-        rates.name
+        "{hours:02}:{minutes:02}:{seconds:02}  {}  {} {:>10} {:>4}%  {}",
+        of("read"),
+        of("write"),
+        rates.in_flight(),
+        used(volume),
+        named(&rates.name),
     )
 }
 
@@ -105,14 +112,26 @@ mod tests {
     #[test]
     fn lines_fit_under_their_heading() {
         let (before, after) = (stats(1, 0, &[]), stats(1_000_000_001, 5000, &[(2000, 5000)]));
-        let all = rates(&before, &after).unwrap();
-        let line = text(&after, &all[0], &after.volumes[0]);
+        let (rates, volume) = (&rates(&before, &after).unwrap()[0], &after.volumes[0]);
+        let time = Duration::from_secs(86_400 * 3 + 3723);
+        let line = text(time, rates, volume);
+        assert!(line.starts_with("01:02:03 "), "{line}");
+        // Each figure ends where its heading does.
+        for (word, figure) in [
+            (" read/s", "5000"),
+            (" MB/s", "20.4"),
+            (" p99 us", "2"),
+            (" write/s", "5000"),
+            (" in flight", "9"),
+            (" used", "50%"),
+        ] {
+            let end = HEADING.find(word).unwrap() + word.len();
+            assert!(line[..end].ends_with(&format!(" {figure}")), "{word}\n{HEADING}\n{line}");
+        }
         assert_eq!(line.find("disk"), HEADING.find("export"), "{HEADING}\n{line}");
-        assert_eq!(line.find("5000"), HEADING.find("read/s").map(|at| at + 2), "{HEADING}\n{line}");
-        let json = serde_json::to_value(super::line(&after, &all[0], &after.volumes[0])).unwrap();
-        assert_eq!(
-            (&json["version"], &json["requests"]["read"]["iops"]),
-            (&1.into(), &5000.into())
-        );
+        let json = serde_json::to_string(&super::line(time, &after, rates, volume)).unwrap();
+        assert!(json.starts_with("{\"version\":1,\"time\":262923000000000,"), "{json}");
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["requests"]["read"]["iops"], 5000);
     }
 }
