@@ -65,6 +65,8 @@ fn main() -> Result<()> {
     for dir in &options.dirs {
         let folder = dir.join("oxblock-nbd-bench");
         std::fs::create_dir_all(&folder)?;
+        // qemu-nbd takes the path of a socket only from the root.
+        let folder = folder.canonicalize()?;
         let result = compare(&folder, &options);
         std::fs::remove_dir_all(&folder).ok();
         result?;
@@ -167,14 +169,21 @@ fn start(folder: &Path, server: &str) -> Result<Server> {
             command
         }
     };
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    let server = Server(child);
+    // Shown only if it does not listen: each complains of the connection that tries whether it does.
+    let said = folder.join("said");
+    let stderr = std::fs::File::create(&said)?;
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn()?;
+    let running = Server(child);
     let began = Instant::now();
     while UnixStream::connect(&socket).is_err() {
-        ensure!(began.elapsed() < Duration::from_secs(10), "the server does not listen");
+        ensure!(
+            began.elapsed() < Duration::from_secs(10),
+            "{server} does not listen: {}",
+            std::fs::read_to_string(&said)?
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(server)
+    Ok(running)
 }
 
 /// CPU time of a process and its threads so far, in microseconds.

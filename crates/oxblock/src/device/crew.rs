@@ -124,7 +124,7 @@ impl Crew {
             return self.is_free();
         }
         let now = now_ns();
-        if self.load.is_saturated(now) {
+        if self.load.is_saturated(now, self.workers.awake()) {
             return false;
         }
         let large = cost >= LARGE && tasks > 1;
@@ -137,7 +137,7 @@ impl Crew {
 
     /// Offers a task, and sees to it that the next one is only if there is still a core for it.
     pub(super) fn offer(&mut self, task: Task, claim: Claim) {
-        self.load.is_saturated(now_ns());
+        self.load.is_saturated(now_ns(), self.workers.awake());
         self.workers.offer(task, claim);
     }
 

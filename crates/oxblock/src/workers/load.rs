@@ -1,8 +1,12 @@
 //! Whether there is a core to spare.
 //!
 //! A worker that has to share a core with its issuer, or with other programs, takes more than it gives: both spin while
-//! neither gets on. So the number of tasks that want to run is looked at now and then, and when there are more of them
-//! than cores, several times in a row, nothing is given away until that is over.
+//! neither gets on. So the number of tasks that want to run, the workers aside, is looked at now and then, and while these
+//! leave no core for a worker nothing is given away. The workers are left out because they come and go by the verdict:
+//! counted, they would bring about its opposite each time.
+//!
+//! One look sees what happens to run at that moment; a client that sends and waits in turn is there in one and not in
+//! the next. The verdict goes by the mean of the last ones, and has room between its two bounds.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,8 +14,14 @@ use std::os::unix::fs::FileExt;
 /// Nanoseconds between two looks, each of which costs a few microseconds.
 const PAUSE: u64 = 10_000_000;
 
-/// Looks in a row that it takes to change the verdict.
-const SAME: u32 = 3;
+/// Looks that the mean goes back.
+const LOOKS: f64 = 8.0;
+
+/// Part of a core by which the demand must exceed the cores for there to be none to spare ...
+const FULL: f64 = 0.5;
+
+/// ... and below which it must fall for there to be one again.
+const FREE: f64 = 0.25;
 
 /// How busy the machine is, as far as it matters here.
 #[derive(Debug)]
@@ -20,8 +30,8 @@ pub(crate) struct Load {
     source: Option<File>,
     cores: u32,
     looked: u64,
-    /// Looks in a row that contradict the verdict.
-    against: u32,
+    /// Tasks that want to run beside the workers, the issuer among them: the mean of the last looks.
+    others: f64,
     saturated: bool,
 }
 
@@ -34,13 +44,13 @@ impl Load {
             source: File::open("/proc/loadavg").ok(),
             cores: cores.unwrap_or_else(|| u32::try_from(super::cores()).unwrap_or(u32::MAX)),
             looked: 0,
-            against: 0,
+            others: 1.0,
             saturated: false,
         }
     }
 
-    /// Whether there are more tasks than cores at `now`, in nanoseconds.
-    pub fn is_saturated(&mut self, now: u64) -> bool {
+    /// Whether a worker would have no core to itself, at `now` in nanoseconds and while `workers` of them are awake.
+    pub fn is_saturated(&mut self, now: u64, workers: usize) -> bool {
         if now.saturating_sub(self.looked) < PAUSE {
             return self.saturated;
         }
@@ -48,8 +58,10 @@ impl Load {
         let mut line = [0; 64];
         let read = self.source.as_ref().and_then(|file| file.read_at(&mut line, 0).ok());
         let line = line.get(..read.unwrap_or(0)).unwrap_or_default();
-        let runnable = std::str::from_utf8(line).ok().and_then(runnable);
-        self.note(runnable.is_some_and(|runnable| runnable > self.cores));
+        if let Some(runnable) = std::str::from_utf8(line).ok().and_then(runnable) {
+            let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+            self.note(runnable.saturating_sub(workers).max(1));
+        }
         self.saturated
     }
 
@@ -58,12 +70,10 @@ impl Load {
         self.saturated
     }
 
-    fn note(&mut self, over: bool) {
-        self.against = if over == self.saturated { 0 } else { self.against + 1 };
-        if self.against >= SAME {
-            self.saturated = over;
-            self.against = 0;
-        }
+    fn note(&mut self, others: u32) {
+        self.others += (f64::from(others) - self.others) / LOOKS;
+        let bound = if self.saturated { FREE } else { FULL };
+        self.saturated = self.others + 1.0 > f64::from(self.cores) + bound;
     }
 }
 
@@ -100,19 +110,24 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_changes_only_after_several_looks() {
+    fn the_verdict_goes_by_the_mean() {
         let mut load = Load { cores: 2, ..Load::new() };
-        for over in [true, true, false, true, true] {
-            load.note(over);
-            assert!(!load.saturated);
+        for others in [1, 1, 2, 1, 2, 2, 1, 1] {
+            load.note(others);
+            assert!(!load.saturated, "what passes is no load");
         }
-        load.note(true);
-        assert!(load.saturated);
-        for over in [false, false, true, false, false] {
-            load.note(over);
-            assert!(load.saturated);
+        for _ in 0..8 {
+            load.note(2);
         }
-        load.note(false);
-        assert!(!load.saturated);
+        assert!(load.saturated, "a client that always runs is");
+        // One that waits for every third answer.
+        for look in 0..100 {
+            load.note(if look % 3 == 0 { 1 } else { 2 });
+            assert!(load.saturated, "at look {look}");
+        }
+        for _ in 0..16 {
+            load.note(1);
+        }
+        assert!(!load.saturated, "it has gone");
     }
 }

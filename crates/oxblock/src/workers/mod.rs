@@ -124,7 +124,12 @@ impl<J: Send + 'static, D: Send + 'static> Workers<J, D> {
     pub fn is_awake(&self) -> bool {
         // Pairs with the fence in `sleep`: what was pushed before is seen by a worker that still counts as awake.
         fence(Ordering::SeqCst);
-        self.shared.awake.load(Ordering::Relaxed) > 0
+        self.awake() > 0
+    }
+
+    /// Workers that look for jobs or run one, as far as is known without waiting for news.
+    pub fn awake(&self) -> usize {
+        self.shared.awake.load(Ordering::Relaxed)
     }
 
     /// True while workers share the issuer's core, as there is no other.
